@@ -8,14 +8,16 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Agent, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder, RunOptions, Scrubber,
-    ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
+    Agent, Llm, LlmError, LlmReply, LlmRequest, MAX_TURNS_DEFAULT, MEMORY_LIMIT_DEFAULT, Message,
+    PreviewFn, ROWS_DEFAULT, Recorder, RunOptions, Scrubber, TURN_BUDGET_DEFAULT, ToolFault,
+    ToolFn, ToolSource, open_model, open_replay, run,
 };
 use ptc_lang::error::{Limit, Quote};
 use ptc_lang::json::{self, Duplicates, Problem, WriteError};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap};
+use ptc_protocol::limits::IN_AGENT;
 use ptc_protocol::{json_to_value, to_json_value};
 use ptc_secrets::{
     ConfigFault, DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX,
@@ -25,6 +27,7 @@ use ptc_upstream::{Cancel, ConfiguredUpstreams, KeptCommand, ProgramCalls, Runti
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
+use crate::command_line::{self, Arguments, FILE, Flag, Refusal, Stop, TextKind, switch, text};
 use crate::{environment, fail, open_private_file, print, refuse, wants_help};
 use ptc_server::clock;
 use ptc_server::redact;
@@ -32,46 +35,111 @@ use ptc_server::settings::flags::closest_of;
 use ptc_server::settings::{Level, Settings};
 use ptc_server::upstreams;
 
-const USAGE: &str = "\
-Usage: ptc agent run AGENT.toml [--model MODEL] [--context FILE] [--replay FILE] [--record FILE] [--transcript] [--quiet]
+/// The arguments of `ptc agent run`.
+#[derive(Default)]
+struct RunArguments {
+    file: PathBuf,
+    model: Option<String>,
+    context: Option<PathBuf>,
+    replay: Option<PathBuf>,
+    record: Option<PathBuf>,
+    /// `None`: only when standard error is a terminal.
+    transcript: Option<bool>,
+}
 
-Runs an agent and prints its answer. If standard error is a terminal, it shows the transcript as the run proceeds.
+impl Arguments for RunArguments {
+    const COMMAND: &str = "ptc agent";
+    const USAGE: &str = "run AGENT.toml [FLAGS]";
+    const DOC: &str = "Runs an agent and prints its answer. If standard error is a terminal, it shows the transcript as the run proceeds.";
 
-  --model MODEL   model to use instead of the file's
-  --context FILE  file with a JSON object whose members programs read as data/NAME and prompts as {{NAME}}
-  --replay FILE   replay a recording instead of asking the model
-  --record FILE   record the exchanges with the model, one JSON line each
-  --transcript    show the transcript even if standard error is not a terminal
-  --quiet         show no transcript
+    fn flags() -> Vec<Flag<Self>> {
+        const NAME: TextKind = TextKind {
+            placeholder: "MODEL",
+            expected: "a name, such as openrouter:NAME",
+            may_be_empty: false,
+        };
+        vec![
+            text(
+                "model",
+                &NAME,
+                "Model to use instead of the file's.",
+                |to: &mut Self, model| to.model = Some(model),
+            ),
+            text(
+                "context",
+                &FILE,
+                "File with a JSON object whose members programs read as data/NAME and prompts as {{NAME}}.",
+                |to: &mut Self, file| to.context = Some(file.into()),
+            ),
+            text(
+                "replay",
+                &FILE,
+                "Replay a recording instead of asking the model.",
+                |to: &mut Self, file| to.replay = Some(file.into()),
+            ),
+            text(
+                "record",
+                &FILE,
+                "Record the exchanges with the model, one JSON line each.",
+                |to: &mut Self, file| to.record = Some(file.into()),
+            ),
+            switch(
+                "transcript",
+                "Show the transcript even if standard error is not a terminal.",
+                |to: &mut Self| to.transcript = Some(true),
+            ),
+            switch("quiet", "Show no transcript.", |to: &mut Self| {
+                to.transcript = Some(false)
+            }),
+        ]
+    }
 
+    fn take(&mut self, word: &str) -> Result<(), Refusal> {
+        if !self.file.as_os_str().is_empty() {
+            return Err(Refusal::Surplus(word.to_owned()));
+        }
+        self.file = PathBuf::from(word);
+        Ok(())
+    }
+
+    fn notes() -> String {
+        run_notes()
+    }
+}
+
+fn run_notes() -> String {
+    let (program_timeout_ms, program_bytes) = (IN_AGENT.timeout.as_millis(), IN_AGENT.memory_bytes);
+    format!(
+        "\
 AGENT.toml (only prompt is required; defaults are in parentheses):
-  prompt                the user's request; {{NAME}} is filled from the context
+  prompt                the user's request; {{{{NAME}}}} is filled from the context
   model                 PROVIDER:NAME, or an alias; required without --replay or --model. Providers and their keys:
                         openrouter (OPENROUTER_API_KEY), openai (OPENAI_API_KEY), anthropic (ANTHROPIC_API_KEY)
-  signature             type of the answer, such as {count :int}; without it, the answer is the model's text
-  max_turns             maximum turns of the run (5)
+  signature             type of the answer, such as {{count :int}}; without it, the answer is the model's text
+  max_turns             maximum turns of the run ({MAX_TURNS_DEFAULT})
   max_tool_calls        maximum native tool calls of the run; calls inside programs don't count (unlimited)
-  timeout               time limit of one program in milliseconds (5000)
+  timeout               time limit of one program in milliseconds ({program_timeout_ms})
   mission_timeout       time limit of the whole run in milliseconds (unlimited)
-  turn_budget           maximum turns in total, as (budget/remaining) reports them (20)
-  max_heap_bytes        memory limit of one program in bytes (10485760)
-  memory_limit          maximum size of all definitions in bytes (1048576)
+  turn_budget           maximum turns in total, as (budget/remaining) reports them ({TURN_BUDGET_DEFAULT})
+  max_heap_bytes        memory limit of one program in bytes ({program_bytes})
+  memory_limit          maximum size of all definitions in bytes ({MEMORY_LIMIT_DEFAULT})
   memory_strategy       beyond memory_limit, strict ends the run, rollback discards the turn's definitions (strict)
-  system_prompt         text that replaces the built-in prompt, or { prefix = TEXT, suffix = TEXT } around it
-  context_descriptions  { NAME = TEXT }: descriptions of context members for the model
+  system_prompt         text that replaces the built-in prompt, or {{ prefix = TEXT, suffix = TEXT }} around it
+  context_descriptions  {{ NAME = TEXT }}: descriptions of context members for the model
   upstreams             path of an upstreams config, relative to this file
   [[tools]]             name, description, signature, and
     expose              native, ptc_lisp or both (native)
     cache               true reuses a result for later calls with the same arguments (false)
-    native_result       { preview = \"metadata\" }, { preview = \"rows\", limit = 20 } or
-                        { preview = { lisp = \"(fn [result] {...})\" } }, if expose is both and cache is true
+    native_result       {{ preview = \"metadata\" }}, {{ preview = \"rows\", limit = {ROWS_DEFAULT} }} or
+                        {{ preview = {{ lisp = \"(fn [result] {{...}})\" }} }}, if expose is both and cache is true
     and one of
     command             [\"program\", \"arg\"]: reads arguments as JSON from standard input, writes its result to standard output
     lisp                \"(fn [args] ...)\"
-    upstream            { server = NAME, tool = NAME }
+    upstream            {{ server = NAME, tool = NAME }}
 
-Exit status: 0 for an answer, 1 for a failed run or an invalid agent, 2 for an invalid command line.
-";
+Exit status: 0 for an answer, 1 for a failed run or an invalid agent, 2 for an invalid command line."
+    )
+}
 
 /// Maximum duration of a command or of a PTC-Lisp function.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -93,29 +161,29 @@ const TRANSCRIPT_CHARS_MAX: usize = 2_000;
 /// Maximum characters of one member of a result in the transcript.
 const MEMBER_CHARS_MAX: usize = 300;
 
-/// Flags whose value may follow `=`.
-const FLAGS_WITH_VALUE: [&str; 4] = ["--context", "--replay", "--record", "--model"];
-
-pub fn main(arguments: &[String]) -> ExitCode {
-    if wants_help(arguments) {
-        return print(USAGE);
-    }
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (options, problem) = match words.as_slice() {
-        ["run", rest @ ..] => RunArguments::read(rest),
-        [] => (RunArguments::default(), Some("expected run".to_owned())),
-        [word, rest @ ..] => {
-            let (options, _) = RunArguments::read(rest);
-            (options, Some(format!("expected run, got {word}")))
+/// Runs the command with the arguments after `agent`.
+pub fn main(words: &[String]) -> ExitCode {
+    let ran = match words.split_first() {
+        Some((verb, rest)) if verb == "run" => read_arguments(rest),
+        _ if wants_help(words) => Err(Stop::Help(command_line::help::<RunArguments>())),
+        None => Err(Refusal::Missing { expected: "run" }.into()),
+        Some((verb, _)) => Err(Refusal::OtherWord {
+            expected: "run",
+            found: verb.clone(),
+        }
+        .into()),
+    };
+    let arguments = match ran {
+        Ok(arguments) => arguments,
+        Err(Stop::Help(text)) => return print(text),
+        Err(Stop::Refuse(problem)) => {
+            let told = problem.explain::<RunArguments>(&problem.to_string());
+            // Problems in the files are reported once the arguments are accepted.
+            let (_, secrets) = AgentFile::read(Path::new(agent_file_in(words)));
+            return refuse(format_args!("ptc agent: {}", secrets.scrub(told)));
         }
     };
-    if let Some(problem) = problem {
-        // Problems in the files are reported once the arguments are accepted.
-        let (_, secrets) = AgentFile::read(&options.file);
-        let problem = secrets.scrub(problem);
-        return refuse(format_args!("ptc agent: {problem}\n\n{USAGE}"));
-    }
-    match run_agent(&options) {
+    match run_agent(&arguments) {
         Ok((answer, problem)) => {
             let written = print(answer + "\n");
             problem.map_or(written, fail)
@@ -124,70 +192,29 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-#[derive(Default)]
-struct RunArguments {
-    file: PathBuf,
-    context: Option<PathBuf>,
-    replay: Option<PathBuf>,
-    record: Option<PathBuf>,
-    model: Option<String>,
-    /// `None`: only when standard error is a terminal.
-    transcript: Option<bool>,
+/// Reads the words after `run`.
+fn read_arguments(words: &[String]) -> Result<RunArguments, Stop> {
+    let arguments: RunArguments = command_line::read(words)?;
+    match arguments.file.as_os_str().is_empty() {
+        false => Ok(arguments),
+        true => Err(Refusal::Missing {
+            expected: "an agent file",
+        }
+        .into()),
+    }
 }
 
-impl RunArguments {
-    /// Reads the words after `run`. Returns all arguments together with the first problem, which may quote a credential.
-    fn read(words: &[&str]) -> (Self, Option<String>) {
-        let mut options = RunArguments::default();
-        let mut problem = None;
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            if let Err(found) = options.take(word, &mut words) {
-                problem.get_or_insert(found);
-            }
+/// The agent file in refused arguments, as far as they are understood; empty when there is none.
+fn agent_file_in(words: &[String]) -> &str {
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        if command_line::takes_next_word::<RunArguments>(word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            return word;
         }
-        if options.file.as_os_str().is_empty() {
-            problem.get_or_insert_with(|| "expected an agent file".to_owned());
-        }
-        (options, problem)
     }
-
-    /// Reads `word` and its value, which may be the next of the words `behind`.
-    fn take(&mut self, word: &str, behind: &mut std::slice::Iter<'_, &str>) -> Result<(), String> {
-        let (word, mut inline) = match word.split_once('=') {
-            Some((flag, value)) if FLAGS_WITH_VALUE.contains(&flag) => (flag, Some(value)),
-            _ => (word, None),
-        };
-        let mut value = || inline.take().or_else(|| behind.next().copied());
-        let target = match word {
-            "--context" => &mut self.context,
-            "--replay" => &mut self.replay,
-            "--record" => &mut self.record,
-            "--model" => {
-                let model = value().filter(|model| !model.is_empty());
-                let model = model.ok_or("--model needs a name, such as openrouter:NAME")?;
-                self.model = Some(model.to_owned());
-                return Ok(());
-            }
-            "--transcript" => {
-                self.transcript = Some(true);
-                return Ok(());
-            }
-            "--quiet" => {
-                self.transcript = Some(false);
-                return Ok(());
-            }
-            flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
-            file if self.file.as_os_str().is_empty() => {
-                self.file = PathBuf::from(file);
-                return Ok(());
-            }
-            extra => return Err(format!("unexpected argument {extra}")),
-        };
-        let value = value().ok_or_else(|| format!("{word} needs a file"))?;
-        *target = Some(PathBuf::from(value));
-        Ok(())
-    }
+    ""
 }
 
 /// An agent file, and the upstreams config that it names.

@@ -1,5 +1,6 @@
 //! `ptc eval`: runs a program from the shell, with diagnostics that point into its text. Knows nothing of MCP.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
@@ -9,135 +10,161 @@ use ptc_lang::visible::{escape_nonprinting, is_nonprinting};
 use ptc_lang::{Ended, Error, Value, json};
 use ptc_secrets::{FileError, LineColumn, Veil};
 
+use ptc_upstream::CatalogMode;
+
+use crate::command_line::{self, Arguments, FILE, Flag, PROGRAM, Refusal, Stop, switch, text};
 use crate::repl::evaluator::{Evaluator, INTERRUPTED};
-use crate::repl::options;
-use crate::{environment, fail, refuse, wants_help};
+use crate::repl::options::{self, EvaluationArguments};
+use crate::{fail, print, refuse};
 
-const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
-
-  FILE, -          Read the program from a file, or from standard input.
-  -e PROGRAM       Run this program.
-  --context FILE   File with a JSON object whose members the program reads as data/NAME.
-  --json           Print the value as JSON instead of PTC-Lisp.
-
-Upstream servers and limits, as for `ptc repl`:
-FLAGS
-
-Printed lines go to standard output before the value. Exit status: 0 for a value, 1 for an error or (fail v),
-2 for an invalid argument or an unreadable file.
-";
-
-/// The parsed command line.
+/// The arguments of `ptc eval`.
 #[derive(Default)]
-struct EvalRequest {
-    /// The name of the program in diagnostics, and its text.
-    program: Option<(String, String)>,
-    context: Option<Map>,
-    as_json: bool,
-    /// The words of the shared flags.
-    shared: Vec<String>,
+struct EvalArguments {
+    /// One, unless too many or too few were given.
+    sources: Vec<ProgramSource>,
+    context: Option<String>,
+    json: bool,
+    evaluation: EvaluationArguments,
+}
+
+/// Where the program is.
+enum ProgramSource {
+    /// `-e`.
+    Expression(String),
+    /// A file, or `-`.
+    File(String),
+}
+
+impl Arguments for EvalArguments {
+    const COMMAND: &str = "ptc eval";
+    const USAGE: &str = "(FILE | - | -e PROGRAM) [FLAGS]";
+    const DOC: &str = "Runs a program from a file, from standard input (-) or from -e.";
+
+    fn flags() -> Vec<Flag<Self>> {
+        let mut flags = vec![
+            text(
+                "eval",
+                &PROGRAM,
+                "Run PROGRAM.",
+                |to: &mut Self, program| to.sources.push(ProgramSource::Expression(program)),
+            )
+            .short('e'),
+            text(
+                "context",
+                &FILE,
+                "File with a JSON object whose members the program reads as data/NAME.",
+                |to: &mut Self, file| to.context = Some(file),
+            ),
+            switch(
+                "json",
+                "Print the value as JSON instead of PTC-Lisp.",
+                |to: &mut Self| to.json = true,
+            ),
+        ];
+        flags.extend(EvaluationArguments::flags());
+        flags
+    }
+
+    fn take(&mut self, word: &str) -> Result<(), Refusal> {
+        self.sources.push(ProgramSource::File(word.to_owned()));
+        Ok(())
+    }
+
+    /// A program that begins with a dash is answered with the flag that it should follow.
+    fn takes_dashed(word: &str) -> bool {
+        word[1..].starts_with(|c: char| c.is_ascii_digit() || c == '(')
+    }
+
+    fn notes() -> String {
+        "Printed lines go to standard output before the value. Exit status: 0 for a value, 1 for an error or (fail v),\n\
+         2 for an invalid argument or an unreadable file."
+            .to_owned()
+    }
+}
+
+impl AsMut<EvaluationArguments> for EvalArguments {
+    fn as_mut(&mut self) -> &mut EvaluationArguments {
+        &mut self.evaluation
+    }
 }
 
 /// Why a command does not run.
-enum Problem {
-    /// The words are wrong: the usage is shown as well.
-    Words(String),
-    /// The words refer to something wrong, as the message says.
+enum Obstacle {
+    Refused(Refusal),
+    /// The arguments refer to something wrong, as the message says.
     Meaning(String),
     /// The file with this name can't be read.
     Unread(String, FileError),
 }
 
-impl From<String> for Problem {
-    fn from(problem: String) -> Self {
-        Problem::Words(problem)
-    }
-}
-
-impl Problem {
-    /// Reports the problem with `arguments`.
-    fn report(self, arguments: &[String]) -> ExitCode {
-        let secrets = options::secrets_named_in(arguments, environment);
-        let (problem, usage) = match self {
-            Problem::Words(problem) => (problem, format!("\n\n{}", usage())),
-            Problem::Meaning(problem) => (problem, String::new()),
-            Problem::Unread(file, error) => {
+impl Obstacle {
+    /// Reports the obstacle to a run with these words.
+    fn report(self, words: &[String]) -> ExitCode {
+        let secrets = options::secrets_named_in(words);
+        let told = match self {
+            Obstacle::Refused(problem) => problem.explain::<EvalArguments>(&problem.to_string()),
+            Obstacle::Meaning(told) => told,
+            Obstacle::Unread(file, error) => {
                 // Scrubbed before it is quoted: a shell's quotes change an apostrophe.
                 let file = secrets.scrub_str(&file);
                 let hint = match is_program(&file) {
                     true => format!("; did you mean -e {}?", shell_quoted(&file)),
                     false => String::new(),
                 };
-                (format!("cannot read {file}: {error}{hint}"), String::new())
+                format!("cannot read {file}: {error}{hint}")
             }
         };
-        refuse(format_args!(
-            "ptc eval: {}{usage}",
-            secrets.scrub_str(&problem)
-        ))
+        refuse(format_args!("ptc eval: {}", secrets.scrub(told)))
     }
-}
-
-fn usage() -> String {
-    USAGE.replace("FLAGS\n", &options::shared_help())
 }
 
 /// Runs the command with the arguments after `eval`.
-pub fn main(arguments: &[String]) -> ExitCode {
-    if wants_help(arguments) {
-        return crate::print(usage());
-    }
-    let ran = parse_arguments(arguments).and_then(|wanted| run(&wanted));
-    ran.unwrap_or_else(|problem| problem.report(arguments))
+pub fn main(words: &[String]) -> ExitCode {
+    let ran = match command_line::read(words) {
+        Ok(arguments) => run(&arguments),
+        Err(Stop::Help(text)) => Ok(print(text)),
+        Err(Stop::Refuse(problem)) => Err(Obstacle::Refused(problem)),
+    };
+    ran.unwrap_or_else(|obstacle| obstacle.report(words))
 }
 
-fn parse_arguments(arguments: &[String]) -> Result<EvalRequest, Problem> {
-    let mut wanted = EvalRequest::default();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let mut value = |what: &str| words.next().ok_or(format!("{word} takes {what}"));
-        match word.as_str() {
-            "-e" => {
-                let text = value("a program")?.clone();
-                program(&mut wanted, "-e", text)?;
-            }
-            flag if flag == "--context" || flag.starts_with("--context=") => {
-                let file = match flag.split_once('=') {
-                    Some((_, file)) => file,
-                    None => value("a file")?,
-                };
-                wanted.context = Some(context(file).map_err(Problem::Meaning)?);
-            }
-            "--json" => wanted.as_json = true,
-            "-" => {
-                let text = ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
-                    .map_err(|error| {
-                        Problem::Meaning(format!("cannot read standard input: {error}"))
-                    })?;
-                program(&mut wanted, "standard input", text)?;
-            }
-            flag if flag.starts_with('-') && flag.len() > 1 && !starts_program(&flag[1..]) => {
-                let Some(takes) = options::is_shared(flag) else {
-                    return Err(format!("unknown flag {flag}").into());
-                };
-                wanted.shared.push(flag.to_owned());
-                if takes {
-                    let value = value("a value")?.clone();
-                    wanted.shared.push(value);
-                }
-            }
-            file => {
-                let read = ptc_secrets::read_text(file, ptc_secrets::PROGRAM_BYTES_MAX);
-                let text = read.map_err(|error| Problem::Unread(file.to_owned(), error))?;
-                program(&mut wanted, file, text)?;
-            }
+impl ProgramSource {
+    /// The name of the program in diagnostics.
+    fn name(&self) -> &str {
+        match self {
+            ProgramSource::Expression(_) => "-e",
+            ProgramSource::File(file) if file == "-" => "standard input",
+            ProgramSource::File(file) => file,
         }
     }
-    Ok(wanted)
+
+    /// The program's text.
+    fn read(&self) -> Result<Cow<'_, str>, Obstacle> {
+        let bytes_max = ptc_secrets::PROGRAM_BYTES_MAX;
+        match self {
+            ProgramSource::Expression(text) => Ok(text.into()),
+            ProgramSource::File(file) if file == "-" => ptc_secrets::read_standard_input(bytes_max)
+                .map(Cow::from)
+                .map_err(|error| Obstacle::Meaning(format!("cannot read standard input: {error}"))),
+            ProgramSource::File(file) => ptc_secrets::read_text(file, bytes_max)
+                .map(Cow::from)
+                .map_err(|error| Obstacle::Unread(file.clone(), error)),
+        }
+    }
 }
 
-fn starts_program(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit() || c == '(')
+/// The one program of the arguments.
+fn program(arguments: &EvalArguments) -> Result<&ProgramSource, Obstacle> {
+    match arguments.sources.as_slice() {
+        [source] => Ok(source),
+        [] => Err(Obstacle::Refused(Refusal::Missing {
+            expected: "a program",
+        })),
+        [first, second, ..] => Err(Obstacle::Refused(Refusal::Several {
+            what: "program",
+            given: [first, second].map(|source| source.name().to_owned()),
+        })),
+    }
 }
 
 /// Whether a word that names no file looks like PTC-Lisp.
@@ -149,15 +176,6 @@ fn is_program(word: &str) -> bool {
 /// A word quoted for a shell.
 fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-fn program(wanted: &mut EvalRequest, name: &str, text: String) -> Result<(), String> {
-    match wanted.program.replace((name.to_owned(), text)) {
-        None => Ok(()),
-        Some((other, _)) => Err(format!(
-            "one program at a time: {other} and {name} were given"
-        )),
-    }
 }
 
 fn context(file: &str) -> Result<Map, String> {
@@ -177,15 +195,14 @@ fn context(file: &str) -> Result<Map, String> {
     }
 }
 
-fn run(wanted: &EvalRequest) -> Result<ExitCode, Problem> {
-    let Some((name, text)) = &wanted.program else {
-        return Err(Problem::Words("expected a program".to_owned()));
+fn run(arguments: &EvalArguments) -> Result<ExitCode, Obstacle> {
+    let source = program(arguments)?;
+    let (name, text) = (source.name(), &*source.read()?);
+    let context = match &arguments.context {
+        Some(file) => context(file).map_err(Obstacle::Meaning)?,
+        None => Map::new(),
     };
-    let options = match options::read(&wanted.shared, environment).map_err(Problem::Meaning)? {
-        options::ReplRequest::Run(options) => options,
-        options::ReplRequest::Help(_) => return Ok(ExitCode::SUCCESS),
-    };
-    let evaluator = match Evaluator::start(&options) {
+    let evaluator = match Evaluator::start(&arguments.evaluation, CatalogMode::default()) {
         Ok(evaluator) => evaluator,
         Err(message) => {
             return Ok(fail(format_args!(
@@ -193,7 +210,6 @@ fn run(wanted: &EvalRequest) -> Result<ExitCode, Problem> {
             )));
         }
     };
-    let context = wanted.context.clone().unwrap_or_default();
     let (outcome, hint) = evaluator.outcome_of(text, context);
     evaluator.end();
     let mut out = outcome
@@ -203,7 +219,7 @@ fn run(wanted: &EvalRequest) -> Result<ExitCode, Problem> {
     let status = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => {
             let value = evaluator.clean(value);
-            let text = match wanted.as_json {
+            let text = match arguments.json {
                 true => evaluator.json(&value),
                 false => evaluator.readable(&value),
             };

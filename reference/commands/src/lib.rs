@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod command_line;
 mod doctor;
 mod eval;
 mod interrupt;

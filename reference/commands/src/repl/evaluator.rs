@@ -17,9 +17,9 @@ use ptc_lang::{
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
 use ptc_secrets::{ConfigDocument, Redactor, SCRUB_TIME_MAX, Veil};
-use ptc_upstream::{CallEntry, Cancel, ConfiguredUpstreams, ProgramCalls, Runtime};
+use ptc_upstream::{CallEntry, Cancel, CatalogMode, ConfiguredUpstreams, ProgramCalls, Runtime};
 
-use super::options::{Display, ReplOptions};
+use super::options::{Display, EvaluationArguments};
 use crate::environment;
 use crate::interrupt::Interrupts;
 use ptc_server::as_runtime_error;
@@ -50,7 +50,7 @@ pub struct Evaluator {
     upstreams: Option<(tokio::runtime::Runtime, Arc<Runtime>)>,
     redactor: Redactor,
     /// The file that stores the definitions.
-    session: Option<String>,
+    pub session: Option<String>,
     /// Signals that end programs.
     pub interrupts: Interrupts,
     /// How values are shown.
@@ -66,12 +66,13 @@ impl Evaluator {
     ///
     /// # Errors
     /// A message for the operator.
-    pub fn start(options: &ReplOptions) -> Result<Self, String> {
+    pub fn start(arguments: &EvaluationArguments, catalog: CatalogMode) -> Result<Self, String> {
         let interrupts = Interrupts::watch();
-        let upstreams = match &options.config {
+        let upstreams = match arguments.config() {
             None => None,
-            Some(path) => Some(start_upstreams(path, options)?),
+            Some(path) => Some(start_upstreams(&path, arguments, catalog)?),
         };
+        let program = arguments.program_limits(upstreams.is_some());
         let redactor = match &upstreams {
             Some((_, runtime)) => runtime.redactor().clone(),
             None => Redactor::empty(),
@@ -87,15 +88,15 @@ impl Evaluator {
         Ok(Self {
             env: Env::new(),
             limits: Limits {
-                memory_bytes: options.memory_bytes,
+                memory_bytes: program.memory_bytes,
                 ..Limits::default()
             },
-            timeout: options.timeout,
+            timeout: program.timeout,
             upstreams,
             redactor,
-            session: options.session.clone(),
+            session: None,
             interrupts,
-            display: options.display,
+            display: Display::Value,
             abbreviate: false,
             typed: false,
         })
@@ -444,7 +445,8 @@ fn failure(reason: &str, message: &str) -> Shown {
 
 fn start_upstreams(
     path: &std::path::Path,
-    options: &ReplOptions,
+    arguments: &EvaluationArguments,
+    catalog: CatalogMode,
 ) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
     let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
     let executor = tokio::runtime::Builder::new_multi_thread()
@@ -453,9 +455,9 @@ fn start_upstreams(
         .build()
         .map_err(|error| format!("no I/O runtime: {error}"))?;
     let settings = ptc_upstream::UpstreamOptions {
-        snapshot: options.snapshot,
-        limits: options.limits.clone(),
-        catalog: options.catalog,
+        snapshot: arguments.snapshot,
+        limits: arguments.limits.clone(),
+        catalog,
         own: std::env::current_exe().into_iter().collect(),
         platform: ptc_server::upstreams::platform(),
         ..ptc_upstream::UpstreamOptions::default()

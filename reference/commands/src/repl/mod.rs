@@ -13,25 +13,36 @@ use std::process::ExitCode;
 
 use nix::unistd::{AccessFlags, access};
 
-use crate::{environment, fail, print};
+use crate::command_line::{self, Refusal, Stop};
+use crate::{fail, print};
 use evaluator::{Evaluator, Shown};
-use options::{ReplOptions, ReplRequest};
+use options::ReplArguments;
 
 /// Runs the command with the arguments after `repl`.
-pub fn main(arguments: &[String]) -> ExitCode {
-    let options = match options::read(arguments, environment) {
-        Ok(ReplRequest::Help(text)) => return print(text),
-        Ok(ReplRequest::Run(options)) => options,
-        Err(message) => {
-            let secrets = options::secrets_named_in(arguments, environment);
-            return fail(secrets.scrub(message));
+pub fn main(words: &[String]) -> ExitCode {
+    match command_line::read(words) {
+        Ok(arguments) => start(&arguments),
+        Err(Stop::Help(text)) => print(text),
+        Err(Stop::Refuse(problem)) => {
+            let told = match &problem {
+                Refusal::Surplus(word) => format!("one FILE at most, found {word} too"),
+                problem => problem.to_string(),
+            };
+            let secrets = options::secrets_named_in(words);
+            fail(secrets.scrub(problem.explain::<ReplArguments>(&told)))
         }
-    };
-    let mut evaluator = match Evaluator::start(&options) {
+    }
+}
+
+fn start(arguments: &ReplArguments) -> ExitCode {
+    let started = Evaluator::start(&arguments.evaluation, arguments.catalog);
+    let mut evaluator = match started {
         Ok(evaluator) => evaluator,
         Err(message) => return fail(format_args!("Error starting upstream runtime: {message}")),
     };
-    let status = run_in_session(&options, &mut evaluator);
+    evaluator.session = arguments.session.clone();
+    evaluator.display = arguments.display;
+    let status = run_in_session(arguments, &mut evaluator);
     evaluator.end();
     evaluator.interrupts.end();
     match status {
@@ -41,18 +52,18 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// Restores the session from an existing file, and saves it afterwards, whether or not the last program succeeded.
-fn run_in_session(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
-    let Some(path) = &options.session else {
-        return run(options, evaluator);
+fn run_in_session(arguments: &ReplArguments, evaluator: &mut Evaluator) -> Result<(), ()> {
+    let Some(path) = &arguments.session else {
+        return run(arguments, evaluator);
     };
     if Path::new(path).exists() {
         let restored = evaluator.restore(path);
         restored.map_err(|message| tell(evaluator, &message))?;
     }
-    if options.expressions.is_empty() && options.script.is_none() {
+    if arguments.expressions.is_empty() && arguments.script.is_none() {
         check_can_save(path).map_err(|message| tell(evaluator, &message))?;
     }
-    let status = run(options, evaluator);
+    let status = run(arguments, evaluator);
     let saved = evaluator.save(path);
     saved.map_err(|message| tell(evaluator, &message))?;
     status
@@ -76,24 +87,26 @@ fn check_can_save(path: &str) -> Result<(), String> {
 }
 
 /// Runs expressions first, then a script, and a prompt only when neither was given.
-fn run(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
-    for expression in &options.expressions {
+fn run(arguments: &ReplArguments, evaluator: &mut Evaluator) -> Result<(), ()> {
+    for expression in &arguments.expressions {
         evaluate_once(evaluator, expression)?;
     }
-    if let Some(path) = &options.load {
+    if let Some(path) = &arguments.load {
         let text = read_file(evaluator, path)?;
         let shown = evaluator.evaluate(&text);
         report(&shown, ReportDetail::Failure)?;
         println_out(&evaluator.scrubbed(&format!("Loaded {path}")))?;
     }
-    match &options.script {
+    match &arguments.script {
         Some(path) if path == "-" => evaluate_once(evaluator, &read_stdin()?),
         Some(path) => {
             let text = read_file(evaluator, path)?;
             evaluate_once(evaluator, &text)
         }
-        None if !options.expressions.is_empty() => Ok(()),
-        None if !options.interactive && !std::io::stdin().is_terminal() => prompt::piped(evaluator),
+        None if !arguments.expressions.is_empty() => Ok(()),
+        None if !arguments.interactive && !std::io::stdin().is_terminal() => {
+            prompt::piped(evaluator)
+        }
         None => prompt::interactive(evaluator),
     }
 }

@@ -1,68 +1,23 @@
-//! The flags of `ptc repl` as one table, and their parser. A setting that `ptc start` also has takes its default and help text from there.
+//! The flags of `ptc repl`, and those that `ptc eval` shares with it. A setting that `ptc start` also has takes its default and help text
+//! from there.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ptc_protocol::limits::ProgramLimits;
 use ptc_secrets::Redactor;
 use ptc_server::settings::Settings;
-use ptc_server::settings::flags::{self, closest_of};
+use ptc_server::settings::flags;
 use ptc_upstream::{CatalogMode, ConfigLookup, Limits, SnapshotMode, resolve_path};
 
+use crate::command_line::{Arguments, FILE, Flag, PROGRAM, Refusal, positive, switch, text, word};
+use crate::environment;
 use crate::start::secrets_with_config;
 
-/// Whether `ptc eval` also has this flag (one for upstreams or limits), and if so, whether it takes a value.
-pub fn is_shared(word: &str) -> Option<bool> {
-    const OWN: &[&str] = &[
-        "eval",
-        "load",
-        "session",
-        "interactive",
-        "display",
-        "catalog-mode",
-        "help",
-    ];
-    let (flag, inline) = find(word).ok()?;
-    let shared = word.starts_with("--") && !OWN.contains(&flag.name);
-    shared.then_some(flag.takes.is_some() && inline.is_none())
-}
-
-/// Help text of the shared flags, for `ptc eval`.
-pub fn shared_help() -> String {
-    let shared = FLAGS
-        .iter()
-        .filter(|flag| is_shared(&format!("--{}", flag.name)).is_some());
-    shared.map(flag_help).collect()
-}
-
-fn flag_help(flag: &Flag) -> String {
-    let short = flag.short.map(|short| format!("-{short}, "));
-    let (short, takes) = (
-        short.unwrap_or_default(),
-        flag.takes.map(|takes| format!(" {takes}")),
-    );
-    let (default, doc) = flag.texts();
-    let mut text = format!(
-        "  {short}--{}{}\n      {doc}\n",
-        flag.name,
-        takes.unwrap_or_default(),
-    );
-    if !default.is_empty() {
-        let _ = writeln!(text, "      Default: {default}");
-    }
-    text
-}
-
-/// What the arguments ask for.
-pub enum ReplRequest {
-    Help(String),
-    Run(Box<ReplOptions>),
-}
-
-/// How the REPL runs.
-pub struct ReplOptions {
+/// The arguments of `ptc repl`.
+#[derive(Debug, Default)]
+pub struct ReplArguments {
     /// `-e`, in order.
     pub expressions: Vec<String>,
     /// `-l`: run first, then prompt.
@@ -73,20 +28,122 @@ pub struct ReplOptions {
     pub session: Option<String>,
     /// Prompt even if input is a pipe.
     pub interactive: bool,
-    /// How values are shown.
     pub display: Display,
-    /// The upstreams config, if there is one.
-    pub config: Option<PathBuf>,
-    /// Limits of upstream calls.
-    pub limits: Limits,
     /// How `:tools` shows the catalog.
     pub catalog: CatalogMode,
+    pub evaluation: EvaluationArguments,
+}
+
+impl Arguments for ReplArguments {
+    const COMMAND: &str = "ptc repl";
+    const USAGE: &str = "[FLAGS] [FILE | -]";
+    const DOC: &str =
+        "Evaluates PTC-Lisp at a prompt, from a file, from standard input (-) or from -e.";
+
+    fn flags() -> Vec<Flag<Self>> {
+        let mut flags = vec![
+            text("eval", &PROGRAM, "Evaluate PROGRAM and print its value; repeatable, and later ones see the definitions of earlier ones.", |to: &mut Self, program| to.expressions.push(program)).short('e'),
+            text("load", &FILE, "Run FILE, then prompt.", |to: &mut Self, file| to.load = Some(file)).short('l'),
+            text("session", &FILE, "Restore the definitions saved in FILE, if it exists, and save them there at the end.", |to: &mut Self, file| to.session = Some(file)),
+            switch("interactive", "Prompt even when input is a pipe.", |to: &mut Self| to.interactive = true).short('i'),
+            word("display", Display::NAMES, Display::Value, "How values are shown: value (PTC-Lisp), envelope (JSON with prints and upstream calls) or json.", |to: &mut Self, mode| to.display = mode),
+            word("catalog-mode", CatalogMode::NAMES, CatalogMode::Auto, "How :tools shows the catalog: auto, inline or lazy.", |to: &mut Self, mode| to.catalog = mode),
+        ];
+        flags.extend(EvaluationArguments::flags());
+        flags
+    }
+
+    fn take(&mut self, word: &str) -> Result<(), Refusal> {
+        match self.script.replace(word.to_owned()) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::Surplus(word.to_owned())),
+        }
+    }
+}
+
+impl AsMut<EvaluationArguments> for ReplArguments {
+    fn as_mut(&mut self) -> &mut EvaluationArguments {
+        &mut self.evaluation
+    }
+}
+
+/// The arguments for upstreams and limits.
+#[derive(Debug, Default)]
+pub struct EvaluationArguments {
+    config: Option<String>,
     /// When upstreams are started.
     pub snapshot: SnapshotMode,
-    /// Maximum wall-clock time of one evaluation.
-    pub timeout: Duration,
-    /// Maximum memory of one evaluation, in bytes.
-    pub memory_bytes: u64,
+    /// Limits of upstream calls.
+    pub limits: Limits,
+    timeout_ms: Option<u64>,
+    memory_bytes: Option<u64>,
+}
+
+impl EvaluationArguments {
+    /// The flags of a command that has these arguments.
+    pub fn flags<T: AsMut<Self> + 'static>() -> Vec<Flag<T>> {
+        let defaults = Limits::DEFAULT;
+        vec![
+            text(CONFIG, &FILE, start_flag(CONFIG).doc, |to: &mut T, path| {
+                to.as_mut().config = Some(path)
+            })
+            .unless_given(format!("${CONFIG_VARIABLE}")),
+            positive(
+                "max-tool-calls",
+                "N",
+                Some(defaults.calls_per_program),
+                start_flag("max-upstream-calls-per-program").doc,
+                |to: &mut T, n| to.as_mut().limits.calls_per_program = n,
+            ),
+            positive(
+                "max-catalog-ops",
+                "N",
+                Some(defaults.catalog_ops_per_program),
+                start_flag("max-catalog-ops-per-program").doc,
+                |to: &mut T, n| to.as_mut().limits.catalog_ops_per_program = n,
+            ),
+            as_start(
+                "upstream-call-timeout-ms",
+                "MS",
+                Some(defaults.call_timeout.as_millis() as u64),
+                |to: &mut T, ms| to.as_mut().limits.call_timeout = Duration::from_millis(ms),
+            ),
+            as_start(
+                "max-upstream-response-bytes",
+                "N",
+                Some(defaults.response_bytes_max),
+                |to: &mut T, n| to.as_mut().limits.response_bytes_max = n,
+            ),
+            word(
+                "catalog-snapshot-mode",
+                SnapshotMode::NAMES,
+                SnapshotMode::Live,
+                "When upstream servers are started: live (on first use) or frozen (all at the start).",
+                |to: &mut T, mode| to.as_mut().snapshot = mode,
+            ),
+            as_start("program-timeout-ms", "MS", None, |to: &mut T, ms| {
+                to.as_mut().timeout_ms = Some(ms)
+            }),
+            as_start("program-memory-limit-bytes", "N", None, |to: &mut T, n| {
+                to.as_mut().memory_bytes = Some(n)
+            }),
+        ]
+    }
+
+    /// The upstreams config, if there is one.
+    pub fn config(&self) -> Option<PathBuf> {
+        resolve_config(self.config.as_deref())
+    }
+
+    /// The limits of one evaluation, which may call upstream servers or not.
+    pub fn program_limits(&self, upstreams: bool) -> ProgramLimits {
+        let defaults = ProgramLimits::of(upstreams);
+        let timeout = self.timeout_ms.map(Duration::from_millis);
+        ProgramLimits {
+            timeout: timeout.unwrap_or(defaults.timeout),
+            memory_bytes: self.memory_bytes.unwrap_or(defaults.memory_bytes),
+        }
+    }
 }
 
 /// How a value is shown.
@@ -100,306 +157,60 @@ pub enum Display {
     Json,
 }
 
-const DISPLAYS: &[(&str, Display)] = &[
-    ("value", Display::Value),
-    ("envelope", Display::Envelope),
-    ("json", Display::Json),
-];
-
-struct Flag {
-    name: &'static str,
-    short: Option<&'static str>,
-    /// The kind of its value; `None` for a switch.
-    takes: Option<&'static str>,
-    says: FlagText,
-}
-
-/// Where the default and help text of a flag come from.
-enum FlagText {
-    Own {
-        default: &'static str,
-        doc: &'static str,
-    },
-    /// From the row of `ptc start` for the same setting.
-    AsStart(&'static str),
+impl Display {
+    pub const NAMES: &[(&str, Display)] = &[
+        ("value", Display::Value),
+        ("envelope", Display::Envelope),
+        ("json", Display::Json),
+    ];
 }
 
 /// The flag that names the upstreams config.
 const CONFIG: &str = "upstreams-config";
+/// The variable that names it otherwise.
+const CONFIG_VARIABLE: &str = "PTC_RUNNER_UPSTREAMS";
 
-const FLAGS: &[Flag] = &[
-    own(
-        "eval",
-        "EXPR",
-        "",
-        "Evaluate EXPR and print its value; repeatable, and later ones see the definitions of earlier ones.",
-    )
-    .short("e"),
-    own("load", "FILE", "", "Run FILE, then prompt.").short("l"),
-    own(
-        "session",
-        "FILE",
-        "",
-        "Restore the definitions saved in FILE, if it exists, and save them there at the end.",
-    ),
-    switch("interactive", "i", "Prompt even when input is a pipe."),
-    own(
-        "display",
-        "MODE",
-        "value",
-        "How values are shown: value (PTC-Lisp), envelope (JSON with prints and upstream calls) or json.",
-    ),
-    own(
-        CONFIG,
-        "FILE",
-        "$PTC_RUNNER_UPSTREAMS",
-        "File that configures the upstream servers.",
-    ),
-    as_start("max-tool-calls", "N", "max-upstream-calls-per-program"),
-    as_start("max-catalog-ops", "N", "max-catalog-ops-per-program"),
-    as_start("upstream-call-timeout-ms", "MS", "upstream-call-timeout-ms"),
-    as_start(
-        "max-upstream-response-bytes",
-        "N",
-        "max-upstream-response-bytes",
-    ),
-    own(
-        "catalog-mode",
-        "MODE",
-        "auto",
-        "How :tools shows the catalog: auto, inline or lazy.",
-    ),
-    own(
-        "catalog-snapshot-mode",
-        "MODE",
-        "live",
-        "When upstream servers are started: live (on first use) or frozen (all at the start).",
-    ),
-    as_start("program-timeout-ms", "MS", "program-timeout-ms"),
-    as_start(
-        "program-memory-limit-bytes",
-        "N",
-        "program-memory-limit-bytes",
-    ),
-    switch("help", "h", "Print this text."),
-];
-
-const fn own(
+/// A number that `ptc start` has a flag of the same name for.
+fn as_start<T: 'static, N>(
     name: &'static str,
-    takes: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> Flag {
-    Flag {
-        name,
-        short: None,
-        takes: Some(takes),
-        says: FlagText::Own { default, doc },
+    placeholder: &'static str,
+    default: Option<N>,
+    set: fn(&mut T, N),
+) -> Flag<T>
+where
+    N: FromStr + ToString + Default + PartialEq + 'static,
+{
+    let row = start_flag(name);
+    let depends = default.is_none();
+    let flag = positive(name, placeholder, default, row.doc, set);
+    match depends {
+        true => flag.unless_given(row.default_text()),
+        false => flag,
     }
 }
 
-const fn switch(name: &'static str, short: &'static str, doc: &'static str) -> Flag {
-    Flag {
-        takes: None,
-        ..own(name, "", "", doc)
-    }
-    .short(short)
-}
-
-const fn as_start(name: &'static str, takes: &'static str, row: &'static str) -> Flag {
-    Flag {
-        says: FlagText::AsStart(row),
-        ..own(name, takes, "", "")
-    }
-}
-
-impl Flag {
-    const fn short(self, short: &'static str) -> Flag {
-        Flag {
-            short: Some(short),
-            ..self
-        }
-    }
-
-    /// Its default (empty when it has none) and its help text.
-    fn texts(&self) -> (Cow<'static, str>, &'static str) {
-        match self.says {
-            FlagText::Own { default, doc } => (default.into(), doc),
-            FlagText::AsStart(row) => {
-                let row = flags::find(row).expect("a test finds each row");
-                (row.default_text(), row.doc)
-            }
-        }
-    }
+fn start_flag(name: &str) -> &'static flags::Flag {
+    flags::find(name).expect("a test lists the flags")
 }
 
 /// The secrets in the upstreams config that refused arguments or the environment name; messages about them must not show these.
-pub fn secrets_named_in(words: &[String], env: impl Fn(&str) -> Option<String>) -> Redactor {
+pub fn secrets_named_in(words: &[String]) -> Redactor {
     let flag = format!("--{CONFIG}");
     let value = |at: usize| match words[at].strip_prefix(&flag)? {
-        "" => words.get(at + 1).cloned(),
-        rest => rest.strip_prefix('=').map(str::to_owned),
+        "" => words.get(at + 1).map(String::as_str),
+        rest => rest.strip_prefix('='),
     };
-    let config = resolve_config((0..words.len()).rev().find_map(value), &env);
+    let config = resolve_config((0..words.len()).rev().find_map(value));
     secrets_with_config(Redactor::builder(), config, &Settings::default())
 }
 
-fn resolve_config(flag: Option<String>, env: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+fn resolve_config(flag: Option<&str>) -> Option<PathBuf> {
     let lookup = ConfigLookup {
         flag: flag.map(PathBuf::from),
-        variable: "PTC_RUNNER_UPSTREAMS",
+        variable: CONFIG_VARIABLE,
         default_file: false,
     };
-    resolve_path(&lookup, env)
-}
-
-/// Parses the arguments after `repl`.
-///
-/// # Errors
-/// The problem with the first invalid argument.
-pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<ReplRequest, String> {
-    let mut given: Vec<(&'static str, String)> = Vec::new();
-    let mut script = None;
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        if word == "-" || !word.starts_with('-') {
-            if script.replace(word.clone()).is_some() {
-                return Err(format!("one FILE at most, found {word} too"));
-            }
-            continue;
-        }
-        let (flag, inline) = find(word)?;
-        let value = match (flag.takes, inline) {
-            (None, None) => String::new(),
-            (None, Some(_)) => return Err(format!("--{} takes no value", flag.name)),
-            (Some(_), Some(value)) => value,
-            (Some(what), None) => rest
-                .next()
-                .cloned()
-                .ok_or_else(|| format!("--{} needs a value: {what}", flag.name))?,
-        };
-        given.push((flag.name, value));
-    }
-    let last = |name: &str| {
-        given
-            .iter()
-            .rev()
-            .find(|(flag, _)| *flag == name)
-            .map(|(_, value)| value.clone())
-    };
-    if last("help").is_some() {
-        return Ok(ReplRequest::Help(help()));
-    }
-    let number = |name: &str, default: u64| match last(name) {
-        None => Ok(default),
-        Some(text) => text
-            .parse::<u64>()
-            .ok()
-            .filter(|number| *number > 0)
-            .ok_or_else(|| format!("--{name} must be a positive integer, got: \"{text}\"")),
-    };
-    let config = resolve_config(last(CONFIG), &env);
-    let program = ProgramLimits::of(config.is_some());
-    let defaults = Limits::default();
-    Ok(ReplRequest::Run(Box::new(ReplOptions {
-        expressions: given
-            .iter()
-            .filter(|(flag, _)| *flag == "eval")
-            .map(|(_, value)| value.clone())
-            .collect(),
-        load: last("load"),
-        session: last("session"),
-        script,
-        interactive: last("interactive").is_some(),
-        display: one_of("display", last("display"), DISPLAYS)?,
-        config,
-        limits: Limits {
-            call_timeout: Duration::from_millis(number(
-                "upstream-call-timeout-ms",
-                defaults.call_timeout.as_millis() as u64,
-            )?),
-            response_bytes_max: number(
-                "max-upstream-response-bytes",
-                defaults.response_bytes_max as u64,
-            )? as usize,
-            calls_per_program: number("max-tool-calls", defaults.calls_per_program as u64)?
-                as usize,
-            catalog_ops_per_program: number(
-                "max-catalog-ops",
-                defaults.catalog_ops_per_program as u64,
-            )? as usize,
-            ..defaults
-        },
-        catalog: one_of("catalog-mode", last("catalog-mode"), CatalogMode::NAMES)?,
-        snapshot: match last("catalog-snapshot-mode") {
-            None => SnapshotMode::Live,
-            given => one_of("catalog-snapshot-mode", given, SnapshotMode::NAMES)?,
-        },
-        timeout: Duration::from_millis(number(
-            "program-timeout-ms",
-            program.timeout.as_millis() as u64,
-        )?),
-        memory_bytes: number("program-memory-limit-bytes", program.memory_bytes)?,
-    })))
-}
-
-/// The display mode with this name; also used by the prompt's command.
-pub fn display(name: &str) -> Option<Display> {
-    DISPLAYS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, display)| *display)
-}
-
-fn one_of<T: Copy + Default>(
-    flag: &str,
-    given: Option<String>,
-    known: &[(&str, T)],
-) -> Result<T, String> {
-    let Some(given) = given else {
-        return Ok(T::default());
-    };
-    known
-        .iter()
-        .find(|(name, _)| *name == given)
-        .map(|(_, value)| *value)
-        .ok_or_else(|| {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            format!(
-                "--{flag} must be one of {}, got: \"{given}\"",
-                names.join(", ")
-            )
-        })
-}
-
-fn find(word: &str) -> Result<(&'static Flag, Option<String>), String> {
-    if let Some(long) = word.strip_prefix("--") {
-        let (name, value) = match long.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (long, None),
-        };
-        if let Some(flag) = FLAGS.iter().find(|flag| flag.name == name) {
-            return Ok((flag, value));
-        }
-        let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
-        let near = closest_of(name, &names);
-        let hint = near
-            .map(|known| format!("; did you mean --{known}?"))
-            .unwrap_or_default();
-        return Err(format!("unknown flag --{name}{hint}"));
-    }
-    let short = word.trim_start_matches('-');
-    let flag = FLAGS.iter().find(|flag| flag.short == Some(short));
-    flag.map(|flag| (flag, None))
-        .ok_or_else(|| format!("unknown flag {word}; `ptc repl --help` lists the flags"))
-}
-
-fn help() -> String {
-    let mut text = String::from(
-        "Usage: ptc repl [FLAGS] [FILE | -]\n\nEvaluates PTC-Lisp at a prompt, from a file, from standard input (-) or from -e.\n\nFlags:\n",
-    );
-    text.extend(FLAGS.iter().map(flag_help));
-    text
+    resolve_path(&lookup, &environment)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use ptc_secrets::{FileError, PROGRAM_BYTES_MAX};
 
 use super::editor::{Editor, Input};
 use super::evaluator::Evaluator;
-use super::options::display;
+use super::options::Display;
 use super::println_out;
 
 const GREETING: &str =
@@ -335,11 +335,14 @@ fn tools(evaluator: &Evaluator) -> String {
 }
 
 fn set_display(evaluator: &mut Evaluator, mode: &str) -> String {
-    match display(mode) {
-        Some(display) => {
-            evaluator.display = display;
+    match Display::NAMES.iter().find(|(name, _)| *name == mode) {
+        Some((_, display)) => {
+            evaluator.display = *display;
             format!("Values are shown as {mode}")
         }
-        None => "Display modes: value, envelope, json".into(),
+        None => {
+            let names: Vec<&str> = Display::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("Display modes: {}", names.join(", "))
+        }
     }
 }
