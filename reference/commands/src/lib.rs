@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ptc_lang::visible::escape_nonprinting;
+use ptc_server::settings::flags::closest_of;
 
 /// The allocator declaration that a binary running commands needs once.
 pub use ptc_lang::counting_allocator;
@@ -137,7 +138,15 @@ pub fn main(arguments: &[String]) -> ExitCode {
     match commands.find(|command| command.name == word) {
         Some(command) if wants_help(rest) && !command.explains_itself => help(&[word.to_owned()]),
         Some(command) => (command.run)(rest),
-        None => fail(format_args!("{}\nERROR: Unknown command {word}", usage())),
+        None => {
+            let known: Vec<&str> = COMMANDS.iter().map(|command| command.name).collect();
+            let meant = closest_of(word, &known);
+            let meant = meant.map(|name| format!("Did you mean `ptc {name}`?\n"));
+            let (usage, meant) = (usage(), meant.unwrap_or_default());
+            fail(format_args!(
+                "{usage}\n{meant}ERROR: Unknown command {word}"
+            ))
+        }
     }
 }
 
