@@ -273,7 +273,7 @@ fn run_file(
         table,
         configured,
     } = file;
-    check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
+    check_keys(&options.file, &text)?;
     let mut config = table.map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let LineColumn { line, column } = LineColumn::of(&text, offset);
@@ -419,12 +419,13 @@ fn is_tables(value: &DeValue<'_>) -> bool {
     matches!(value, DeValue::Array(items) if items.iter().all(|item| is_table(item.get_ref())))
 }
 
-/// Refuses unknown keys, and values of the wrong shape: they would otherwise be ignored silently.
-fn check_keys(text: &str) -> Result<(), String> {
+/// Refuses unknown keys, and values of the wrong shape: they would otherwise be ignored silently. All are reported, by line.
+fn check_keys(file: &Path, text: &str) -> Result<(), String> {
     // Text that is not TOML is refused later, with TOML's message.
     let Ok(document) = DeTable::parse(text) else {
         return Ok(());
     };
+    let mut faults: Vec<(usize, String)> = Vec::new();
     let mut waiting = vec![(document.get_ref(), String::new())];
     while let Some((table, place)) = waiting.pop() {
         let Some((_, keys)) = TABLES.iter().find(|(path, _)| *path == place) else {
@@ -433,25 +434,26 @@ fn check_keys(text: &str) -> Result<(), String> {
         let known: Vec<&str> = keys.split(", ").collect();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
+            let mut report = |fault| faults.push((key.span().start, fault));
             if !known.contains(&name) {
-                let line = LineColumn::of(text, key.span().start).line;
                 let hint = closest_of(name, &known).map_or_else(
                     || format!("; {keys} are known"),
                     |near| format!("; did you mean {near}?"),
                 );
-                return Err(format!("{line}: unknown key {place}{name}{hint}"));
+                report(format!("unknown key {place}{name}{hint}"));
+                continue;
             }
             let place = format!("{place}{name}");
             let shape = REQUIRED_SHAPES.iter().find(|shape| shape.path == place);
             if let Some(shape) = shape.filter(|shape| !(shape.fits)(value.get_ref())) {
-                let line = LineColumn::of(text, key.span().start).line;
-                return Err(format!("{line}: {place} must be {}", shape.expected));
+                report(format!("{place} must be {}", shape.expected));
+                continue;
             }
             let place = format!("{place}.");
             match value.get_ref() {
                 DeValue::Table(table) => waiting.push((table, place)),
                 DeValue::Array(items) => {
-                    for item in items.iter().rev() {
+                    for item in items.iter() {
                         if let DeValue::Table(table) = item.get_ref() {
                             waiting.push((table, place.clone()));
                         }
@@ -461,7 +463,15 @@ fn check_keys(text: &str) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    if faults.is_empty() {
+        return Ok(());
+    }
+    faults.sort();
+    let lines = faults.iter().map(|(at, fault)| {
+        let line = LineColumn::of(text, *at).line;
+        format!("{}:{line}: {fault}", file.display())
+    });
+    Err(lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn open(
