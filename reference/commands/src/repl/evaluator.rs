@@ -57,8 +57,10 @@ pub struct Evaluator {
     pub display: Display,
     /// Whether long values are abbreviated.
     pub abbreviate: bool,
-    /// Whether input is typed: errors then show their position, and documentation is shown as text.
+    /// Whether input is typed: errors then show their position.
     pub typed: bool,
+    /// Whether documentation is shown as text.
+    pub shows_documents: bool,
 }
 
 impl Evaluator {
@@ -99,6 +101,7 @@ impl Evaluator {
             display: Display::Value,
             abbreviate: false,
             typed: false,
+            shows_documents: false,
         })
     }
 
@@ -309,7 +312,9 @@ impl Evaluator {
                 let value = redact::value(&value, &redactor);
                 let shown = match &*value {
                     Value::Str(doc)
-                        if self.typed && self.display == Display::Value && asks_doc(text) =>
+                        if self.shows_documents
+                            && self.display == Display::Value
+                            && asks_doc(text) =>
                     {
                         Ok(doc.as_str().to_owned())
                     }

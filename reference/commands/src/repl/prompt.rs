@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use ptc_lang::reader::{self, ReadError, ReadErrorKind, ReadLimits};
 use ptc_secrets::{FileError, PROGRAM_BYTES_MAX};
+use ptc_server::settings::flags::closest_of;
 
 use super::editor::{Editor, Input};
 use super::evaluator::Evaluator;
@@ -89,6 +90,7 @@ const COMMANDS: &[PromptCommand] = &[
 /// Prompts on a terminal until its input ends.
 pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     evaluator.abbreviate = true;
+    evaluator.shows_documents = true;
     evaluator.typed = std::io::stdin().is_terminal();
     if evaluator.typed {
         evaluator.interrupts.begin_prompt();
@@ -118,6 +120,7 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
 
 /// Reads programs from a pipe like a prompt, but prints no prompt. Stops at the first failure.
 pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
+    evaluator.shows_documents = true;
     let mut piped = Unfinished::default();
     while let Some(line) = line_of_input()? {
         if piped.is_quit(&line) {
@@ -295,7 +298,10 @@ fn command(evaluator: &mut Evaluator, line: &str) -> String {
                 .iter()
                 .map(|command| format!(":{}{}", command.name, command.takes))
                 .collect();
-            format!("Unknown command. Available: {}", known.join(", "))
+            let names: Vec<&str> = COMMANDS.iter().map(|command| command.name).collect();
+            let meant = closest_of(name, &names).map(|name| format!(". Did you mean :{name}?"));
+            let (known, meant) = (known.join(", "), meant.unwrap_or_default());
+            format!("Unknown command. Available: {known}{meant}")
         }
     }
 }
