@@ -57,8 +57,7 @@ mod turn;
 ptc_lang::counting_allocator!();
 
 pub use agent::{
-    Agent, AgentError, LISP_EVAL, MAX_TURNS_DEFAULT, MEMORY_LIMIT_DEFAULT, MemoryStrategy,
-    TURN_BUDGET_DEFAULT, ToolSource, fill_placeholders, read_preview,
+    Agent, AgentError, LISP_EVAL, MemoryStrategy, ToolSource, fill_placeholders, read_preview,
 };
 pub use answer::{AnswerError, final_answer};
 pub use cache::{Cache, CanonicalArgs};

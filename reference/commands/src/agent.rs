@@ -8,9 +8,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Agent, Llm, LlmError, LlmReply, LlmRequest, MAX_TURNS_DEFAULT, MEMORY_LIMIT_DEFAULT, Message,
-    PreviewFn, ROWS_DEFAULT, Recorder, RunOptions, Scrubber, TURN_BUDGET_DEFAULT, ToolFault,
-    ToolFn, ToolSource, open_model, open_replay, run,
+    Agent, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder, RunOptions, Scrubber,
+    ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
 };
 use ptc_lang::error::{Limit, Quote};
 use ptc_lang::json::{self, Duplicates, Problem, WriteError};
@@ -18,6 +17,7 @@ use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap};
 use ptc_protocol::limits::IN_AGENT;
+use ptc_protocol::limits::agent::{MEMORY_UNITS_MAX, PREVIEW_ROWS_MAX, TURN_BUDGET, TURNS_MAX};
 use ptc_protocol::{json_to_value, to_json_value};
 use ptc_secrets::{
     ConfigFault, DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX,
@@ -116,13 +116,13 @@ AGENT.toml (only prompt is required; defaults are in parentheses):
   model                 PROVIDER:NAME, or an alias; required without --replay or --model. Providers and their keys:
                         openrouter (OPENROUTER_API_KEY), openai (OPENAI_API_KEY), anthropic (ANTHROPIC_API_KEY)
   signature             type of the answer, such as {{count :int}}; without it, the answer is the model's text
-  max_turns             maximum turns of the run ({MAX_TURNS_DEFAULT})
+  max_turns             maximum turns of the run ({TURNS_MAX})
   max_tool_calls        maximum native tool calls of the run; calls inside programs don't count (unlimited)
   timeout               time limit of one program in milliseconds ({program_timeout_ms})
   mission_timeout       time limit of the whole run in milliseconds (unlimited)
-  turn_budget           maximum turns in total, as (budget/remaining) reports them ({TURN_BUDGET_DEFAULT})
+  turn_budget           maximum turns in total, as (budget/remaining) reports them ({TURN_BUDGET})
   max_heap_bytes        memory limit of one program in bytes ({program_bytes})
-  memory_limit          maximum size of all definitions in bytes ({MEMORY_LIMIT_DEFAULT})
+  memory_limit          maximum size of all definitions in bytes ({MEMORY_UNITS_MAX})
   memory_strategy       beyond memory_limit, strict ends the run, rollback discards the turn's definitions (strict)
   system_prompt         text that replaces the built-in prompt, or {{ prefix = TEXT, suffix = TEXT }} around it
   context_descriptions  {{ NAME = TEXT }}: descriptions of context members for the model
@@ -130,7 +130,7 @@ AGENT.toml (only prompt is required; defaults are in parentheses):
   [[tools]]             name, description, signature, and
     expose              native, ptc_lisp or both (native)
     cache               true reuses a result for later calls with the same arguments (false)
-    native_result       {{ preview = \"metadata\" }}, {{ preview = \"rows\", limit = {ROWS_DEFAULT} }} or
+    native_result       {{ preview = \"metadata\" }}, {{ preview = \"rows\", limit = {PREVIEW_ROWS_MAX} }} or
                         {{ preview = {{ lisp = \"(fn [result] {{...}})\" }} }}, if expose is both and cache is true
     and one of
     command             [\"program\", \"arg\"]: reads arguments as JSON from standard input, writes its result to standard output

@@ -77,9 +77,12 @@ fn panic_fails_only_its_request() {
     assert!(matches!(handled, Handled::Later(..)));
 }
 
-/// The spans as they are opened, each with the one that it is in.
+/// The name of a span, and of the one that it is in.
+type NameAndParent = (String, Option<String>);
+
+/// The spans as they are opened.
 #[derive(Clone, Default)]
-struct OpenedSpans(Arc<Mutex<Vec<(String, Option<String>)>>>);
+struct OpenedSpans(Arc<Mutex<Vec<NameAndParent>>>);
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for OpenedSpans {
     fn on_new_span(&self, _: &Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
