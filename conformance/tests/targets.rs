@@ -647,8 +647,12 @@ fn serve(
                 std::thread::sleep(Duration::from_secs(60));
                 return None;
             }
+            let length = match kind.contains("Transfer-Encoding") {
+                true => String::new(),
+                false => format!("Content-Length: {}\r\n", frame.len()),
+            };
             // In one write: a second one would wait until the first is acknowledged.
-            let answer = format!("{head}Content-Length: {}\r\n\r\n{frame}", frame.len());
+            let answer = format!("{head}{length}\r\n{frame}");
             stream.write_all(answer.as_bytes()).ok()?;
         }
     };

@@ -305,8 +305,8 @@ mod tests {
     #[test]
     fn modules_use_only_those_below_them() {
         let found = |name: &str, text: &str| forbidden_uses_in(name, text).len();
-        assert_eq!(found("mcp/tools/mod.rs", "use crate::server::Server;"), 0);
-        assert_eq!(found("server.rs", "use crate::mcp::tools;"), 1);
+        assert_eq!(found("server.rs", "use crate::mcp::tools;"), 0);
+        assert_eq!(found("mcp/tools/mod.rs", "use crate::server::Server;"), 1);
         assert_eq!(
             found("render/reply.rs", "const X: u8 = crate::server::X;"),
             1
