@@ -15,10 +15,12 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Bytes that are read, checked or scrubbed on the executor. More of them may be crafted to take long.
-const INLINE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of text that are scrubbed on the executor. Longer text may be crafted to take long.
+const SCRUBBED_INLINE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a body that is read and checked on the executor: a millisecond's work. To hand other work to another thread also takes time.
+const READ_INLINE_BYTES_MAX: usize = 256 << 10;
 
-/// Places for work on more bytes: as many as there are processors, so that what such work holds is bounded, too.
+/// Places for longer work: as many as there are processors, so that what such work holds is bounded, too.
 static PLACES: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
 
@@ -27,9 +29,25 @@ thread_local! {
     static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work that reads `bytes` bytes, without holding up the executor's other work if they are many.
-pub fn for_bytes<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes <= INLINE_BYTES_MAX || HAS_PLACE.get() || !is_on_executor() {
+/// Scrubs `text` by `scrub`, without holding up the executor's other work if the text is long.
+pub fn for_text<T>(text: &str, scrub: impl FnOnce() -> T) -> T {
+    match text.len() <= SCRUBBED_INLINE_BYTES_MAX {
+        true => scrub(),
+        false => in_place(scrub),
+    }
+}
+
+/// Reads a body of `bytes` bytes, or what is in it, without holding up the executor's other work if the body is long.
+pub fn for_body<T>(bytes: usize, read: impl FnOnce() -> T) -> T {
+    match bytes <= READ_INLINE_BYTES_MAX {
+        true => read(),
+        false => in_place(read),
+    }
+}
+
+/// Does work in one of the places, where there is an executor.
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    if HAS_PLACE.get() || !is_on_executor() {
         return work();
     }
     tokio::task::block_in_place(|| {

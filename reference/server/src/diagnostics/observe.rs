@@ -123,7 +123,7 @@ impl Observers {
             context: context.map(|context| {
                 let scrub = |redactor: &Redactor| ContextText::of(context, redactor);
                 let scrub = || time.spend(&self.redactor, scrub);
-                executor::for_bytes(context.text().len(), scrub)
+                executor::for_text(context.text(), scrub)
             }),
             trace: trace.cloned(),
             transport_request_id: caller.request_id.map(Into::into),

@@ -303,7 +303,7 @@ const SHOWN_BYTES_MAX: usize = 256;
 
 /// A name or an id from outside, made short enough for a log line or a message: scrubbed first, and truncated afterwards.
 fn scrub_and_truncate<'a>(redactor: &Redactor, text: &'a str) -> Cow<'a, str> {
-    let clean = executor::for_bytes(text.len(), || redactor.scrub_str(text));
+    let clean = executor::for_text(text, || redactor.scrub_str(text));
     match clean.len() <= SHOWN_BYTES_MAX {
         true => clean,
         false => Cow::Owned(format!(

@@ -128,7 +128,7 @@ pub async fn post(
         body_bytes: posted.body().len(),
     };
     let draining = || endpoint.shutdown().has_begun();
-    let document = executor::for_bytes(exchange.body_bytes, || Document::read(posted.body()));
+    let document = executor::for_body(exchange.body_bytes, || Document::read(posted.body()));
     let frame = match document.as_ref() {
         Ok(document) => Frame::of(document.json()),
         Err(_) => Err(FrameFault::Malformed),
@@ -196,7 +196,7 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     /// Handles the frame by `handle`, which reads its arguments and may scrub them.
     fn handled(&self, handle: impl FnOnce() -> Handled) -> Handled {
-        executor::for_bytes(self.body_bytes, handle)
+        executor::for_body(self.body_bytes, handle)
     }
 
     fn initialize(&self, incoming: &Incoming<'_>) -> PostResult {
