@@ -190,13 +190,8 @@ pub fn handle(
             return notification(handler, connection, *era, incoming);
         };
         let known = method(name.as_deref());
-        let names = RequestNames {
-            id: &id,
-            method: known.map(|known| known.name),
-            connection,
-            transport_id: context.request_id.as_deref(),
-        };
-        let _request = names.span(&handler.redactor).entered();
+        let transport_id = context.request_id.as_deref();
+        let _request = request_span(handler, connection, &id, known, transport_id).entered();
         let call = MethodCall {
             handler,
             connection,
@@ -326,13 +321,8 @@ fn cancelled(notified: &Notification<'_>) -> Handled {
         tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
     };
-    let names = RequestNames {
-        id: &id,
-        method: Some("notifications/cancelled"),
-        connection,
-        transport_id: None,
-    };
-    let _request = names.span(&handler.redactor).entered();
+    let known = method(Some("notifications/cancelled"));
+    let _request = request_span(handler, connection, &id, known, None).entered();
     tracing::debug!(event = "notifications_cancelled");
     match connection.cancel(&id) {
         Cancelled::Unknown => {
@@ -872,37 +862,31 @@ fn count_refusal(
     }
 }
 
-/// What names a request in its span.
-struct RequestNames<'a> {
-    id: &'a Id,
-    /// `None` for a method that does not exist.
-    method: Option<&'static str>,
-    connection: &'a Connection,
-    /// `X-Request-Id`
-    transport_id: Option<&'a str>,
-}
-
-impl RequestNames<'_> {
-    /// The span of everything that is done for the request; a null id counts as no id.
-    fn span(&self, redactor: &Redactor) -> Span {
-        let id = (!self.id.is_null()).then(|| self.id.plain());
-        // Short ids are scrubbed when the log is written, because every request reaches this line.
-        let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
-            true => Cow::Borrowed(id),
-            false => scrub_and_truncate(redactor, id),
-        });
-        let session = match &self.connection.transport {
-            Transport::Http { session_hash, .. } if !session_hash.is_empty() => Some(session_hash),
-            _ => None,
-        };
-        tracing::info_span!(
-            REQUEST_SPAN,
-            request_id = id.as_deref(),
-            method = self.method,
-            session = session.map(String::as_str),
-            transport_request_id = self.transport_id,
-        )
-    }
+/// The span of everything that is done for a request; a null id counts as no id. `transport_id` is its `X-Request-Id`.
+fn request_span(
+    handler: &Handler,
+    connection: &Connection,
+    id: &Id,
+    known: Option<&Method>,
+    transport_id: Option<&str>,
+) -> Span {
+    let id = (!id.is_null()).then(|| id.plain());
+    // Short ids are scrubbed when the log is written, because every request reaches this line.
+    let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
+        true => Cow::Borrowed(id),
+        false => scrub_and_truncate(&handler.redactor, id),
+    });
+    let session = match &connection.transport {
+        Transport::Http { session_hash, .. } if !session_hash.is_empty() => Some(session_hash),
+        _ => None,
+    };
+    tracing::info_span!(
+        REQUEST_SPAN,
+        request_id = id.as_deref(),
+        method = known.map(|known| known.name),
+        session = session.map(String::as_str),
+        transport_request_id = transport_id,
+    )
 }
 
 /// The other key under `_meta` that every stateless request needs.
@@ -966,13 +950,8 @@ pub fn handle_stateless(
             Ok(_) => {}
         }
         let known = method(name.as_deref());
-        let names = RequestNames {
-            id: &id,
-            method: known.map(|known| known.name),
-            connection,
-            transport_id: context.request_id.as_deref(),
-        };
-        let _request = names.span(&handler.redactor).entered();
+        let transport_id = context.request_id.as_deref();
+        let _request = request_span(handler, connection, &id, known, transport_id).entered();
         let call = MethodCall {
             handler,
             connection,

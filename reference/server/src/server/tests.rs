@@ -15,6 +15,13 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 /// A job that panics is dropped without having answered, as is one for which there is no thread.
+/// A server with the default settings.
+fn server() -> Arc<Server> {
+    let settings = Settings::read(&[], |_| None).unwrap();
+    let agentic = Agentic::read(&settings.agentic).unwrap();
+    Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic)
+}
+
 #[test]
 fn unanswered_call_counts_as_an_internal_error() {
     let flags = ["--http", "--http-metrics"].map(str::to_owned);
@@ -49,9 +56,7 @@ fn unanswered_call_counts_as_an_internal_error() {
 
 #[test]
 fn panic_fails_only_its_request() {
-    let settings = Settings::read(&[], |_| None).unwrap();
-    let agentic = Agentic::read(&settings.agentic).unwrap();
-    let server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    let server = server();
     let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
     let context = RequestContext::default();
     let call = |id: u8| {
@@ -97,9 +102,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for OpenedSpans {
 
 #[test]
 fn work_for_a_request_is_within_its_span() {
-    let settings = Settings::read(&[], |_| None).unwrap();
-    let agentic = Agentic::read(&settings.agentic).unwrap();
-    let server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    let server = server();
     let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
     let frame = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(pmap inc [1 2])"}}}"#;
     let incoming = Frame::parse(frame).unwrap().into();
