@@ -1,39 +1,29 @@
-//! `run`: determines the target, runs the suite, writes the reports.
+//! `run`: plays the suite over each transport, and reports. `target` says what is tested and how, `results` what came of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod results;
+mod target;
+
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::baseline;
-use crate::expected::{BaselineMatch, ExpectedFailures};
-use crate::files::{self, FileError};
-use crate::fixture;
-use crate::report::{
-    CaseRecord, ExpectedBy, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal,
-};
-use crate::runner::by_hand::ShownServer;
-use crate::runner::start::{PreferredTransport, Target};
-use crate::runner::trial::{STDERR_FOLLOWS, Trial};
-use crate::runner::{self, FailFast, RunOptions, Trials};
-use crate::suite::{Case, Suite, nearest, page_name};
-use crate::target::Patience;
-use crate::target::claims::{Claims, Declaration};
-use crate::target::http::Endpoint;
-use crate::target::launch::{FlagValue, Launch};
-use crate::target::reference;
+use crate::expected::ExpectedFailures;
+use crate::files;
+use crate::report::{FORMAT, Format, ReportRequest, Run, Transport, terminal};
+use crate::runner::plan::Selection;
+use crate::runner::start::PreferredTransport;
+use crate::runner::{self, RunOptions, Trials};
+use crate::suite::{Case, Suite, page_name};
 use crate::verdict::Verdict;
 
-use super::{
-    Failure, StopSignal, SuiteArgs, UNABLE, command_words, http_url, record, status, write_stdout,
-};
-
-/// The reference's baseline, relative to the workspace.
-const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
+use super::{Failure, StopSignal, SuiteArgs, UNABLE, http_url, status, write_stdout};
+use results::TransportRun;
+use target::TargetFiles;
 
 /// The arguments of `run`.
 #[derive(Debug, Clone, Args)]
@@ -152,152 +142,24 @@ impl TransportArg {
     }
 }
 
-/// The trials of each repetition.
-type Rounds = Vec<Trials>;
-
-/// The results of the suite over one transport.
-struct TransportRun {
-    transport: Option<Transport>,
-    rounds: Rounds,
-}
-
-impl TransportRun {
-    /// The verdict that counts: a failure, if any round had one.
-    fn verdict(&self, index: usize) -> Option<&Verdict> {
-        let verdicts = self
-            .rounds
-            .iter()
-            .filter_map(|round| Some(&round.get(&index)?.verdict));
-        // `min_by_key` returns the first of equal elements.
-        verdicts.min_by_key(|verdict| !verdict.is_failure())
-    }
-}
-
 /// Runs the suite and returns the exit status.
 pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, Failure> {
-    check(&args)?;
-    // Checked before the suite is loaded and run, so that unusable arguments are reported at once.
-    let TargetFiles {
-        launch,
-        declaration,
-        mut known,
-    } = TargetFiles::read(&args)?;
-    args.reports.iter().try_for_each(ReportRequest::prepare)?;
-    let suite = Arc::new(args.suite.suite.load()?);
-    let selection = args.suite.selection()?;
-    let mut indices = selection.indices(&suite)?;
-    indices.retain(|index| args.profile.includes(&suite.cases[*index]));
-    if indices.is_empty() {
-        return Err("the profile and the filters leave no case".into());
-    }
-    if let Some(template) = &args.launch {
-        known_flags(template, &launch, &suite)?;
-    }
-    let by_divergence = |known: &mut ExpectedFailures| {
-        let expected = known.expect_divergences(&args.by_divergence, &suite);
-        expected.map_err(|error| format!("--by-divergence: {error}"))
-    };
-    by_divergence(&mut known)?;
-    let mut known = Arc::new(known);
-    let options = options(&args, launch, declaration, &known, &suite)?;
+    let mut plan = Plan::read(&args)?;
     let began = Instant::now();
-    let mut server = None;
-    let mut passes = Vec::new();
-    let mut unable = Vec::new();
-    let mut interrupted = false;
-    for target in targets(&options.target, &args) {
-        let options = RunOptions {
-            target,
-            ..options.clone()
-        };
-        let transport = transport(&options.target);
-        let mut rounds = Vec::new();
-        for round in 0..args.repeat.max(1) {
-            let mut trials = played_before(&suite, &passes, round);
-            let wanted: Vec<usize> = indices
-                .iter()
-                .copied()
-                .filter(|index| !trials.contains_key(index))
-                .collect();
-            tokio::select! {
-                outcome = play(&suite, &wanted, &options, &mut trials, args.quiet) => {
-                    server = outcome.server.or(server);
-                    if let Some(trial) = outcome.unable {
-                        unable.push((transport, trial.display_text()));
-                        break;
-                    }
-                }
-                () = stop.clone().wait() => interrupted = true,
-            }
-            rounds.push(trials);
-            if interrupted {
-                break;
-            }
-        }
-        if rounds.is_empty() {
-            continue;
-        }
-        let pass = TransportRun { transport, rounds };
-        let ended = options.fail_fast.as_ref().is_some_and(|which| {
-            let mut tried = indices
-                .iter()
-                .filter_map(|index| Some((*index, pass.verdict(*index)?)));
-            tried.any(|(index, verdict)| which.ends(&suite, index, verdict))
-        });
-        passes.push(pass);
-        if interrupted || ended {
-            break;
-        }
+    let played = plan.play(&stop).await;
+    if played.passes.is_empty() {
+        let (_, why) = played.unable.first().ok_or("nothing was run")?;
+        return Err(target::cannot_judge(&plan.options, args.profile, None, why).into());
     }
-    if passes.is_empty() {
-        let (_, why) = unable.first().ok_or("nothing was run")?;
-        return Err(cannot_judge(&options, args.profile, None, why).into());
+    let suite = Arc::clone(&plan.suite);
+    let judged = results::judged(&suite, &plan.indices, &played.passes);
+    let mut run = plan.record(&played, began);
+    if args.fix_baseline {
+        plan.rewrite_baseline(&judged, !run.partial)?;
     }
-    let held = suite
-        .cases
-        .iter()
-        .filter(|case| args.profile.includes(case));
-    let mut run = Run {
-        format: FORMAT,
-        harness: format!("ptc-conformance {}", env!("CARGO_PKG_VERSION")),
-        target: options.target.name(),
-        server,
-        suite_cases: held.count(),
-        // Only `merge` compares it.
-        suite_digest: (args.reports.iter())
-            .any(|report| report.format == Format::Json)
-            .then(|| suite.digest()),
-        partial: selection.is_partial() || args.fail_fast || interrupted,
-        interrupted,
-        strict: args.strict,
-        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        cases: passes
-            .iter()
-            .flat_map(|pass| records(&suite, &indices, pass, &args, &options))
-            .collect(),
-        complaints: unable
-            .iter()
-            .map(|(transport, why)| cannot_judge(&options, args.profile, *transport, why))
-            .collect(),
-    };
-    let judged = judged(&suite, &indices, &passes);
-    if args.fix_baseline
-        && let Some(path) = baseline_path(&args)
-    {
-        let old = if path.is_file() {
-            read(&path)?
-        } else {
-            String::new()
-        };
-        let text = baseline::rewritten(&old, &judged, !run.partial)?;
-        files::replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut list = expected_failures(&path)?;
-        by_divergence(&mut list)?;
-        known = Arc::new(list);
-    }
-    mark_expected(&mut run, &known, &suite, &indices, &passes);
-    run.complaints
-        .extend(known.stale_entries(judged.iter().copied(), !run.partial));
+    results::mark_expected(&mut run, &plan.known, &suite, &plan.indices, &played.passes);
+    let stale = (plan.known).stale_entries(judged.iter().copied(), !run.partial);
+    run.complaints.extend(stale);
     // A report that can't be written must not suppress the others or the result of the run.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
     let unwritten: Vec<String> = written
@@ -313,97 +175,185 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, Failure> {
     if !unwritten.is_empty() {
         return Err(unwritten.join("\n").into());
     }
-    Ok(if unable.is_empty() {
+    Ok(if played.unable.is_empty() {
         status(&run)
     } else {
         UNABLE
     })
 }
 
-/// Cases that passed over another transport and would run the same way now. Those that did not pass are tried again, because
-/// what a target appears to offer may depend on the transport.
-fn played_before(suite: &Suite, passes: &[TransportRun], round: usize) -> Trials {
-    let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
-    rounds
-        .flatten()
-        .filter(|(index, trial)| {
-            suite.cases[**index].is_transport_independent() && trial.verdict.is_pass()
-        })
-        .map(|(index, trial)| (*index, trial.clone()))
-        .collect()
+/// What is to be run.
+struct Plan<'a> {
+    args: &'a RunArgs,
+    suite: Arc<Suite>,
+    selection: Selection,
+    /// The selected cases.
+    indices: Vec<usize>,
+    known: Arc<ExpectedFailures>,
+    options: RunOptions,
 }
 
-/// Rejects combinations of arguments that make no sense.
-///
-/// # Errors
-/// A message that says what to specify.
-fn check(args: &RunArgs) -> Result<(), String> {
-    if args.fix_baseline && baseline_path(args).is_none() {
-        return Err("--fix-baseline needs --baseline FILE".to_owned());
+/// What was run.
+struct Played {
+    /// One for each transport, or fewer if the run ended early.
+    passes: Vec<TransportRun>,
+    /// The target's own name and version.
+    server: Option<String>,
+    /// The transports over which the target could not be judged, and why.
+    unable: Vec<(Option<Transport>, String)>,
+    /// Whether a signal ended the run.
+    interrupted: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn read(args: &'a RunArgs) -> Result<Self, Failure> {
+        target::check(args)?;
+        // Checked before the suite is loaded and run, so that unusable arguments are reported at once.
+        let TargetFiles {
+            launch,
+            declaration,
+            mut known,
+        } = TargetFiles::read(args)?;
+        args.reports.iter().try_for_each(ReportRequest::prepare)?;
+        let suite = Arc::new(args.suite.suite.load()?);
+        let selection = args.suite.selection()?;
+        let mut indices = selection.indices(&suite)?;
+        indices.retain(|index| args.profile.includes(&suite.cases[*index]));
+        if indices.is_empty() {
+            return Err("the profile and the filters leave no case".into());
+        }
+        if let Some(template) = &args.launch {
+            target::known_flags(template, &launch, &suite)?;
+        }
+        expect_divergences(&mut known, args, &suite)?;
+        let known = Arc::new(known);
+        let options = target::options(args, launch, declaration, &known, &suite)?;
+        Ok(Self {
+            args,
+            suite,
+            selection,
+            indices,
+            known,
+            options,
+        })
     }
-    if has_target(args) {
-        return Ok(());
+
+    /// Runs the cases over each transport, `--repeat` times.
+    async fn play(&self, stop: &StopSignal) -> Played {
+        let mut played = Played {
+            passes: Vec::new(),
+            server: None,
+            unable: Vec::new(),
+            interrupted: false,
+        };
+        for target in target::targets(&self.options.target, self.args) {
+            let options = RunOptions {
+                target,
+                ..self.options.clone()
+            };
+            let pass = self.play_over(&options, stop, &mut played).await;
+            let Some(pass) = pass else { continue };
+            let ended = options.fail_fast.as_ref().is_some_and(|which| {
+                let mut tried = pass.verdicts(&self.indices);
+                tried.any(|(index, verdict)| which.ends(&self.suite, index, verdict))
+            });
+            played.passes.push(pass);
+            if played.interrupted || ended {
+                break;
+            }
+        }
+        played
     }
-    // Files that the user wrote for another server must never be applied to the reference.
-    for (flag, given) in [
-        ("--claims", args.claims.is_some()),
-        ("--baseline", args.baseline.is_some()),
-        ("--header", !args.header.is_empty()),
-    ] {
-        if given && args.launch.is_none() {
-            return Err(format!(
-                "{flag} is about a target, and none is named: {TARGETS}"
-            ));
+
+    /// Runs the cases over one transport; `None` if the target could not be judged over it.
+    async fn play_over(
+        &self,
+        options: &RunOptions,
+        stop: &StopSignal,
+        played: &mut Played,
+    ) -> Option<TransportRun> {
+        let transport = target::transport(&options.target);
+        let mut rounds = Vec::new();
+        for round in 0..self.args.repeat.max(1) {
+            let mut trials = results::played_before(&self.suite, &played.passes, round);
+            let wanted = self.indices.iter().copied();
+            let wanted: Vec<usize> = wanted.filter(|index| !trials.contains_key(index)).collect();
+            tokio::select! {
+                outcome = play(&self.suite, &wanted, options, &mut trials, self.args.quiet) => {
+                    played.server = outcome.server.or(played.server.take());
+                    if let Some(trial) = outcome.unable {
+                        played.unable.push((transport, trial.display_text()));
+                        break;
+                    }
+                }
+                () = stop.clone().wait() => played.interrupted = true,
+            }
+            rounds.push(trials);
+            if played.interrupted {
+                break;
+            }
+        }
+        (!rounds.is_empty()).then_some(TransportRun { transport, rounds })
+    }
+
+    fn record(&self, played: &Played, began: Instant) -> Run {
+        let Self { args, suite, .. } = self;
+        let profile = args.profile;
+        let held = suite.cases.iter().filter(|case| profile.includes(case));
+        let wants_digest = (args.reports.iter()).any(|report| report.format == Format::Json);
+        Run {
+            format: FORMAT,
+            harness: format!("ptc-conformance {}", env!("CARGO_PKG_VERSION")),
+            target: self.options.target.name(),
+            server: played.server.clone(),
+            suite_cases: held.count(),
+            // Only `merge` compares it.
+            suite_digest: wants_digest.then(|| suite.digest()),
+            partial: self.selection.is_partial() || args.fail_fast || played.interrupted,
+            interrupted: played.interrupted,
+            strict: args.strict,
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            cases: (played.passes.iter())
+                .flat_map(|pass| results::records(suite, &self.indices, pass, args, &self.options))
+                .collect(),
+            complaints: (played.unable.iter())
+                .map(|(over, why)| target::cannot_judge(&self.options, profile, *over, why))
+                .collect(),
         }
     }
-    Ok(())
-}
 
-/// The ways to name a target.
-const TARGETS: &str =
-    "add --stdio 'my-server', --url URL, --testee 'my-adapter', or --launch FILE with a `command`";
-
-/// Why a target could not be judged, with advice.
-fn cannot_judge(
-    RunOptions { target, launch, .. }: &RunOptions,
-    profile: Profile,
-    transport: Option<Transport>,
-    why: &str,
-) -> String {
-    let answered = match profile {
-        _ if matches!(target, Target::Testee { .. }) => "`capabilities`",
-        Profile::Ptc => "`initialize` and `tools/list`",
-        Profile::Mcp => "`initialize`",
-    };
-    let over = transport.map(|transport| format!(" over {}", transport.words()));
-    format!(
-        "the target could not be judged{}: `{}` must start, and answer {answered}: {why}{}",
-        over.unwrap_or_default(),
-        target.name(),
-        added_flag_hint(launch, why),
-    )
-}
-
-/// Advice for a target that complains of a flag that the harness adds to its command.
-fn added_flag_hint(launch: &Launch, why: &str) -> String {
-    // Before it stands the command, with every flag.
-    let Some((_, stderr)) = why.split_once(STDERR_FOLLOWS) else {
-        return String::new();
-    };
-    let words = |(name, value): (&String, &FlagValue)| launch.words([(name.as_str(), value)]).ok();
-    let mut added = launch.observe.iter().filter_map(words);
-    let named = |words: &Vec<String>| {
-        let flag = words.first().map(|flag| flag.trim_start_matches('-'));
-        flag.is_some_and(|flag| !flag.is_empty() && stderr.contains(flag))
-    };
-    match added.find(named) {
-        Some(words) => format!(
-            "\nthe harness added `{}`, to see results: if the server has no such flag, leave [observe] of a launch file (--launch) empty, \
-             or list the server's own there",
-            shell_words::join(words)
-        ),
-        None => String::new(),
+    /// Rewrites the baseline so that it expects what was judged, and expects that from here on.
+    fn rewrite_baseline(
+        &mut self,
+        judged: &[(&Case, &Verdict)],
+        is_whole: bool,
+    ) -> Result<(), Failure> {
+        let Some(path) = target::baseline_path(self.args) else {
+            return Ok(());
+        };
+        let old = if path.is_file() {
+            target::read(&path)?
+        } else {
+            String::new()
+        };
+        let text = baseline::rewritten(&old, judged, is_whole)?;
+        files::replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut known = target::expected_failures(&path)?;
+        expect_divergences(&mut known, self.args, &self.suite)?;
+        self.known = Arc::new(known);
+        Ok(())
     }
+}
+
+/// Adds the failures that `--by-divergence` expects.
+fn expect_divergences(
+    known: &mut ExpectedFailures,
+    args: &RunArgs,
+    suite: &Suite,
+) -> Result<(), String> {
+    known
+        .expect_divergences(&args.by_divergence, suite)
+        .map_err(|error| format!("--by-divergence: {error}"))
 }
 
 async fn play(
@@ -444,395 +394,6 @@ async fn play(
     .await;
     progress.finish_and_clear();
     outcome
-}
-
-/// The target, once for each transport to be tested.
-fn targets(target: &Target, args: &RunArgs) -> Vec<Target> {
-    let Target::Command { argv, .. } = target else {
-        return vec![target.clone()];
-    };
-    let mut wanted = args.transport.clone();
-    if wanted.is_empty() {
-        wanted.push(TransportArg::Stdio);
-        if is_reference(args) {
-            wanted.push(TransportArg::Http);
-        }
-    }
-    wanted.dedup();
-    let of = |transport: &TransportArg| Target::Command {
-        argv: argv.clone(),
-        over: transport.over(),
-    };
-    wanted.iter().map(of).collect()
-}
-
-/// The transport that reports show for a target.
-fn transport(target: &Target) -> Option<Transport> {
-    match target {
-        Target::Testee { .. } => None,
-        Target::Url(_)
-        | Target::Command {
-            over: PreferredTransport::Http,
-            ..
-        } => Some(Transport::Http),
-        Target::Command {
-            over: PreferredTransport::Stdio,
-            ..
-        } => Some(Transport::Stdio),
-    }
-}
-
-/// Whether the reference is judged: because it is named, or because nothing else is.
-fn is_reference(args: &RunArgs) -> bool {
-    args.stdio.is_none()
-        && args.url.is_none()
-        && args.testee.is_none()
-        && (args.launch.is_none() || args.reference.is_some())
-}
-
-/// Whether a target was named on the command line; a launch template may name it as well.
-fn has_target(args: &RunArgs) -> bool {
-    args.reference.is_some() || args.stdio.is_some() || args.url.is_some() || args.testee.is_some()
-}
-
-/// The contents of the files that describe the target.
-struct TargetFiles {
-    launch: Launch,
-    declaration: Declaration,
-    /// The expected failures of its baseline, unless this run rewrites the baseline.
-    known: ExpectedFailures,
-}
-
-impl TargetFiles {
-    fn read(args: &RunArgs) -> Result<Self, Failure> {
-        Ok(Self {
-            known: match baseline_path(args) {
-                Some(path) if !args.fix_baseline => {
-                    expected_failures(&path).map_err(|error| match &args.baseline {
-                        Some(_) => Failure::from(format!("--baseline {error}")),
-                        None => error,
-                    })?
-                }
-                _ => ExpectedFailures::default(),
-            },
-            launch: args
-                .launch
-                .as_deref()
-                .map_or(Ok(Launch::default()), Launch::read)
-                .map_err(|error| format!("--launch {error}"))?,
-            declaration: args
-                .claims
-                .as_deref()
-                .map_or(Ok(Declaration::default()), Declaration::read)
-                .map_err(|error| format!("--claims {error}"))?,
-        })
-    }
-}
-
-/// Rejects a template with a flag that no case uses, because it is probably misspelt, and cases would be judged with the reference's
-/// name of the intended flag. A custom suite may be small, so the flags of the built-in one are permitted as well.
-fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), String> {
-    let flags = |suite: &Suite| -> BTreeSet<String> {
-        let targets = suite.cases.iter().map(|case| &case.target);
-        targets
-            .flat_map(|target| target.flags.keys().cloned())
-            .collect()
-    };
-    let named = || launch.flags.keys().chain(launch.values.keys());
-    let mut known = flags(suite);
-    known.extend(launch.observe.keys().cloned());
-    if named().any(|flag| !known.contains(flag)) {
-        known.extend(flags(
-            &fixture::embedded().map_err(|error| error.to_string())?,
-        ));
-    }
-    let Some(flag) = named().find(|flag| !known.contains(*flag)) else {
-        return Ok(());
-    };
-    let hint = nearest(flag, known.iter().cloned())
-        .map(|name| format!("; did you mean `{name}`?"))
-        .unwrap_or_default();
-    Err(format!(
-        "{}: expected flags as the suite names them, found `{flag}`, which no case passes{hint}",
-        template.display()
-    ))
-}
-
-fn options(
-    args: &RunArgs,
-    mut launch: Launch,
-    declaration: Declaration,
-    known: &Arc<ExpectedFailures>,
-    suite: &Suite,
-) -> Result<RunOptions, Failure> {
-    let target = target(args, &mut launch)?;
-    let mut patience = launch.patience(Patience::default());
-    if let Some(timeout) = args.timeout {
-        patience.reply = Duration::from_millis(timeout);
-        patience.start = patience
-            .start
-            .min(patience.reply.max(Duration::from_millis(100)));
-    }
-    let claims = claims(args, declaration, suite)?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(RunOptions {
-        target,
-        launch,
-        claims,
-        patience,
-        jobs: args.jobs.unwrap_or(processors).max(1),
-        fail_fast: args.fail_fast.then(|| FailFast {
-            advised: args.strict,
-            known: Arc::clone(known),
-        }),
-        tools: args.tools.clone(),
-    })
-}
-
-fn claims(args: &RunArgs, mut declaration: Declaration, suite: &Suite) -> Result<Claims, String> {
-    if args.claims.is_none() && args.extensions.is_empty() && is_reference(args) {
-        return Ok(Claims::everything());
-    }
-    declaration
-        .extensions
-        .extend(args.extensions.iter().cloned());
-    declaration
-        .claims(suite)
-        .map_err(|error| match &args.claims {
-            Some(path) => format!("--claims {}: {error}", path.display()),
-            None => error.to_string(),
-        })
-}
-
-fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, Failure> {
-    // `targets` sets the transport.
-    let over = PreferredTransport::Stdio;
-    if let Some(url) = &args.url {
-        return Ok(Target::Url(Endpoint {
-            url: url.clone(),
-            headers: args.header.clone(),
-        }));
-    }
-    if let Some(testee) = &args.testee {
-        return Ok(Target::Testee {
-            argv: command_words("--testee", testee)?,
-        });
-    }
-    if let Some(stdio) = &args.stdio {
-        return Ok(Target::Command {
-            argv: command_words("--stdio", stdio)?,
-            over,
-        });
-    }
-    if !launch.command.is_empty() {
-        return Ok(Target::Command {
-            argv: launch.command.clone(),
-            over,
-        });
-    }
-    let binary = match (&args.reference, &args.launch) {
-        (Some(path), _) => path.clone(),
-        (None, Some(template)) => {
-            return Err(format!(
-                "{}: there is no `command` in it, and no other target is named: write `command = [\"my-server\"]` at its top, \
-                 or add --stdio 'my-server'",
-                template.display()
-            )
-            .into());
-        }
-        (None, None) => reference::build().map_err(|error| format!("{error}; {TARGETS}"))?,
-    };
-    let word = binary.to_string_lossy().into_owned();
-    launch
-        .programs
-        .insert(reference::BINARY.to_owned(), vec![word.clone()]);
-    if launch.testee.is_empty() {
-        launch.testee = vec![word, reference::TESTEE.to_owned()];
-    }
-    Ok(Target::Command {
-        argv: reference::command(&binary),
-        over,
-    })
-}
-
-/// The server for which cases are shown by hand.
-fn shown_server(options: &RunOptions) -> ShownServer {
-    let mut subject = ShownServer {
-        launch: options.launch.clone(),
-        testee: options.launch.testee.clone(),
-        ..ShownServer::default()
-    };
-    match &options.target {
-        Target::Command { argv, .. } => subject.command = Some(argv.clone()),
-        Target::Url(endpoint) => {
-            subject.command = None;
-            subject.url.clone_from(&endpoint.url);
-        }
-        Target::Testee { argv } => {
-            subject.testee.clone_from(argv);
-            subject.is_library = true;
-        }
-    }
-    subject
-}
-
-fn records(
-    suite: &Suite,
-    indices: &[usize],
-    pass: &TransportRun,
-    args: &RunArgs,
-    options: &RunOptions,
-) -> Vec<CaseRecord> {
-    let style = record::RecordSettings {
-        strict: args.strict,
-        whole: args.keep_traffic,
-        transport: pass.transport,
-        rerun: rerun(args, pass.transport),
-        subject: shown_server(options),
-    };
-    let of = |index: &usize| {
-        let case = &suite.cases[*index];
-        let rounds = pass.rounds.iter();
-        let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(index)).collect();
-        // The first failure is shown.
-        let failed = trials
-            .iter()
-            .flatten()
-            .find(|trial| trial.verdict.is_failure());
-        let shown = failed
-            .copied()
-            .or_else(|| trials.first().copied().flatten());
-        let mut record = record::case(suite, case, shown, &style);
-        let words: Vec<&str> = trials
-            .iter()
-            .flatten()
-            .map(|trial| trial.verdict.word())
-            .collect();
-        if words.iter().any(|word| *word != words[0]) {
-            record.status = Status::Flaky;
-            record.cause = Some("flaky".to_owned());
-            record.message = Some(format!("its verdicts differ: {}", words.join(", ")));
-        }
-        record
-    };
-    indices.iter().map(of).collect()
-}
-
-/// The command that repeats the run over one transport, without its selection and reports.
-fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
-    let program = std::env::args()
-        .next()
-        .unwrap_or_else(|| "ptc-conformance".to_owned());
-    let mut words = vec![program, "run".to_owned()];
-    let mut add = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            words.extend([format!("--{name}"), value]);
-        }
-    };
-    let path = |path: &Option<PathBuf>| {
-        path.as_ref()
-            .map(|path| path.to_string_lossy().into_owned())
-    };
-    add("stdio", args.stdio.clone());
-    add("url", args.url.clone());
-    add("testee", args.testee.clone());
-    add("reference", path(&args.reference));
-    for (name, value) in &args.header {
-        add("header", Some(format!("{name}:{value}")));
-    }
-    let chosen = match transport {
-        Some(Transport::Http) if args.url.is_none() => Some(TransportArg::Http),
-        Some(Transport::Stdio) if is_reference(args) => Some(TransportArg::Stdio),
-        _ => None,
-    };
-    add(
-        "transport",
-        chosen.map(|transport| transport.word().to_owned()),
-    );
-    add("launch", path(&args.launch));
-    add("suite", path(&args.suite.suite.path));
-    if args.profile == Profile::Mcp {
-        add("profile", Some("mcp".to_owned()));
-    }
-    for tool in &args.tools {
-        add("tool", Some(tool.clone()));
-    }
-    add("timeout", args.timeout.map(|timeout| timeout.to_string()));
-    shell_words::join(words)
-}
-
-/// The cases with the verdicts that count for a baseline: a failure, if any pass had one.
-fn judged<'s>(
-    suite: &'s Suite,
-    indices: &[usize],
-    passes: &'s [TransportRun],
-) -> Vec<(&'s Case, &'s Verdict)> {
-    let of = |index: &usize| {
-        let verdicts = passes.iter().filter_map(|pass| pass.verdict(*index));
-        let worst = verdicts.min_by_key(|verdict| !verdict.is_failure())?;
-        Some((&suite.cases[*index], worst))
-    };
-    indices.iter().filter_map(of).collect()
-}
-
-/// Marks the failures that the list expects.
-fn mark_expected(
-    run: &mut Run,
-    list: &ExpectedFailures,
-    suite: &Suite,
-    indices: &[usize],
-    passes: &[TransportRun],
-) {
-    let mut standings: BTreeMap<(&str, Option<Transport>), (ExpectedBy, String)> = BTreeMap::new();
-    for pass in passes {
-        for index in indices {
-            let case = &suite.cases[*index];
-            let standing = pass
-                .verdict(*index)
-                .map(|verdict| list.compare(case, verdict));
-            let expected = match standing {
-                Some(BaselineMatch::Expected(reason)) => (ExpectedBy::Baseline, reason),
-                Some(BaselineMatch::Diverges(id)) => {
-                    (ExpectedBy::Divergence, format!("recorded divergence {id}"))
-                }
-                Some(BaselineMatch::Plain) | None => continue,
-            };
-            standings.insert((&case.id, pass.transport), expected);
-        }
-    }
-    for record in &mut run.cases {
-        if let Some((by, reason)) = standings.get(&(record.id.as_str(), record.transport))
-            && record.status == Status::Fail
-        {
-            record.status = Status::ExpectedFailure;
-            record.expected_by = Some(*by);
-            let message = record.message.take().unwrap_or_default();
-            record.message = Some(format!("{reason} ({message})"));
-        }
-    }
-}
-
-/// The baseline that was named, or the reference's own.
-fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
-    let own = || {
-        reference::workspace()
-            .ok()
-            .map(|root| root.join(REFERENCE_BASELINE))
-    };
-    match &args.baseline {
-        Some(path) => Some(path.clone()),
-        None if is_reference(args) => own().filter(|path| path.is_file()),
-        None => None,
-    }
-}
-
-fn expected_failures(path: &Path) -> Result<ExpectedFailures, Failure> {
-    let list = ExpectedFailures::read(&read(path)?);
-    Ok(list.map_err(|error| format!("{}: {error}", path.display()))?)
-}
-
-fn read(path: &Path) -> Result<String, FileError> {
-    files::read_text(path, files::SETTINGS_BYTES_MAX)
 }
 
 fn progress(cases: usize, quiet: bool) -> ProgressBar {
