@@ -345,17 +345,32 @@ async fn run_by_group(
         .accepts_schemas
         .store(accepts_schemas, Ordering::Relaxed);
     let adapter = adapter(state, &options, &need_target, &claims).await;
+    let (groups, single) = divide(state, need_target, &options, &claims, &adapter);
+    let options = Arc::new(options);
+    play(state, groups, single, &options).await;
+    retry::retry_all(state, &options).await;
+    Ok(name)
+}
+
+/// Divides the claimed cases into groups that share servers, and those that each have processes of their own. Reports the others.
+fn divide(
+    state: &RunState,
+    indices: Vec<usize>,
+    options: &RunOptions,
+    claims: &Claims,
+    adapter: &Result<Option<(Target, Claims)>, Box<Trial>>,
+) -> (GroupsByTarget, Vec<usize>) {
     let mut groups = GroupsByTarget::default();
     let mut single = Vec::new();
-    for index in need_target {
+    for index in indices {
         let case = &state.suite.cases[index];
-        if let Some(reason) = not_claimed(case, &options, &claims) {
+        if let Some(reason) = not_claimed(case, options, claims) {
             state.report(index, Trial::of(Verdict::NotClaimed { capability: reason }));
             continue;
         }
         match &case.body {
             CaseBody::Clj(_) => groups.add(&options.target, &case.target, index),
-            CaseBody::Call(call) => match &adapter {
+            CaseBody::Call(call) => match adapter {
                 Err(trial) => state.report(index, (**trial).clone()),
                 Ok(Some((target, offered))) if offered.operations().contains(&call.op) => {
                     groups.add(target, &TargetSpec::default(), index);
@@ -370,6 +385,16 @@ async fn run_by_group(
             }
         }
     }
+    (groups, single)
+}
+
+/// Plays the groups and the single cases, side by side unless the target is one running server.
+async fn play(
+    state: &Arc<RunState>,
+    groups: GroupsByTarget,
+    single: Vec<usize>,
+    options: &Arc<RunOptions>,
+) {
     // A server that is already running is a single server: parallel calls would use up its concurrency limit for each other.
     let shared = matches!(options.target, Target::Url(_));
     let jobs = if shared { 1 } else { options.jobs.max(1) };
@@ -396,9 +421,8 @@ async fn run_by_group(
     } else {
         jobs * PROCESSES_PER_JOB
     }));
-    let options = Arc::new(options);
     for index in single {
-        let (state, options) = (Arc::clone(state), Arc::clone(&options));
+        let (state, options) = (Arc::clone(state), Arc::clone(options));
         let slots = Arc::clone(&slots);
         tasks.spawn(async move {
             let _permit = slots.acquire_owned().await;
@@ -409,8 +433,6 @@ async fn run_by_group(
         });
     }
     while tasks.join_next().await.is_some() {}
-    retry::retry_all(state, &options).await;
-    Ok(name)
 }
 
 /// Starts the target once without further settings, asks for its capabilities, and learns its name.

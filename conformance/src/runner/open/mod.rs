@@ -15,8 +15,10 @@ mod survey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::listening_server::ListeningServer;
 use super::start::{PreferredTransport, PreparedProcess, Refusal, Target};
@@ -209,39 +211,10 @@ async fn start_and_survey(
     options: &RunOptions,
     findings: &Arc<Findings>,
 ) -> Result<(Option<Connection>, OpenState), Box<Trial>> {
-    let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
-    let spec = TargetSpec::default();
-    let access = match &options.target {
-        Target::Testee { .. } => {
-            let need = "stdio, which this kind of target does not have".to_owned();
-            return Err(refused(Refusal::NotClaimed(need)));
-        }
-        Target::Url(endpoint) => ServerAccess::Http {
-            endpoint: endpoint.clone(),
-            _server: None,
-        },
-        Target::Command { over, .. } => {
-            let prepared = options.target.prepare(&state.launch, &spec, *over, false);
-            let prepared = prepared.map_err(refused)?;
-            match prepared.listener.clone() {
-                None => ServerAccess::Pipe(Arc::new(prepared)),
-                Some(listener) => {
-                    let up = listener.start(state.patience).await;
-                    let pipe = up.map_err(|(failed, stderr)| {
-                        Box::new(Trial::failed(&failed, stderr, false))
-                    })?;
-                    ServerAccess::Http {
-                        endpoint: listener.endpoint,
-                        _server: Some(Box::new((pipe, prepared))),
-                    }
-                }
-            }
-        }
-    };
     let mut open = OpenState {
         survey: Survey::default(),
         findings: Arc::clone(findings),
-        access,
+        access: ServerAccess::of(state, options).await?,
         patience: state.patience,
         silence: Silence::default(),
         stateless: false,
@@ -264,29 +237,8 @@ async fn start_and_survey(
             return Ok((None, open));
         }
     }
-    let began = tokio::time::Instant::now();
-    let fresh = open.connect();
-    let opened = match (connection.initialize().await, fresh) {
-        (Ok(opened), fresh) => Ok((opened, fresh)),
-        (Err(stop), Err(_)) => Err(stop),
-        // A server of the stateless revision only is discovered on a connection that does not begin with `initialize`.
-        (Err(stop), Ok(fresh)) => {
-            let mut other = fresh.into_stateless();
-            let patience = began.elapsed().clamp(DISCOVERY_MIN, DISCOVERY_MAX);
-            match tokio::time::timeout(patience, other.initialize()).await {
-                Ok(Ok(opened)) => {
-                    std::mem::swap(&mut connection, &mut other);
-                    other.shut_down().await;
-                    open.stateless = true;
-                    Ok((opened, open.connect()))
-                }
-                _ => {
-                    other.shut_down().await;
-                    Err(stop)
-                }
-            }
-        }
-    };
+    let began = Instant::now();
+    let opened = open.initialize(&mut connection).await;
     let surveyed = async {
         let (opened, fresh) = opened?;
         let slow = began.elapsed() * WAIT_FACTOR;
@@ -328,9 +280,44 @@ async fn start_and_survey(
             connection.shut_down().await;
             Err(Box::new(record.into_trial(
                 Some(stop),
-                tokio::time::Instant::now(),
+                Instant::now(),
                 stderr,
             )))
+        }
+    }
+}
+
+impl ServerAccess {
+    /// Prepares the target, and starts it if it is to listen.
+    async fn of(state: &RunState, options: &RunOptions) -> Result<Self, Box<Trial>> {
+        let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
+        let spec = TargetSpec::default();
+        match &options.target {
+            Target::Testee { .. } => {
+                let need = "stdio, which this kind of target does not have".to_owned();
+                Err(refused(Refusal::NotClaimed(need)))
+            }
+            Target::Url(endpoint) => Ok(ServerAccess::Http {
+                endpoint: endpoint.clone(),
+                _server: None,
+            }),
+            Target::Command { over, .. } => {
+                let prepared = options.target.prepare(&state.launch, &spec, *over, false);
+                let prepared = prepared.map_err(refused)?;
+                match prepared.listener.clone() {
+                    None => Ok(ServerAccess::Pipe(Arc::new(prepared))),
+                    Some(listener) => {
+                        let up = listener.start(state.patience).await;
+                        let pipe = up.map_err(|(failed, stderr)| {
+                            Box::new(Trial::failed(&failed, stderr, false))
+                        })?;
+                        Ok(ServerAccess::Http {
+                            endpoint: listener.endpoint,
+                            _server: Some(Box::new((pipe, prepared))),
+                        })
+                    }
+                }
+            }
         }
     }
 }
@@ -341,6 +328,36 @@ impl OpenState {
             state.notify(Silence::notice(self.patience));
         }
         state.report(index, trial);
+    }
+
+    /// Performs the handshake, or finds that the server speaks the stateless revision only; `connection` then is one of that revision.
+    /// Returns the answer, and an unused connection.
+    async fn initialize(
+        &mut self,
+        connection: &mut Connection,
+    ) -> Result<(Value, Result<Connection, Fault>), Stop> {
+        let began = Instant::now();
+        let fresh = self.connect();
+        let stop = match connection.initialize().await {
+            Ok(opened) => return Ok((opened, fresh)),
+            Err(stop) => stop,
+        };
+        // A server of the stateless revision only is discovered on a connection that does not begin with `initialize`.
+        let Ok(fresh) = fresh else { return Err(stop) };
+        let mut other = fresh.into_stateless();
+        let patience = began.elapsed().clamp(DISCOVERY_MIN, DISCOVERY_MAX);
+        let discovered = tokio::time::timeout(patience, other.initialize()).await;
+        if let Ok(Ok(_)) = &discovered {
+            std::mem::swap(connection, &mut other);
+        }
+        other.shut_down().await;
+        match discovered {
+            Ok(Ok(opened)) => {
+                self.stateless = true;
+                Ok((opened, self.connect()))
+            }
+            _ => Err(stop),
+        }
     }
 
     fn connect(&self) -> Result<Connection, Fault> {
@@ -546,7 +563,7 @@ impl OpenState {
                 let record = std::mem::take(&mut connection.record);
                 Err(Box::new(record.into_trial(
                     Some(stop),
-                    tokio::time::Instant::now(),
+                    Instant::now(),
                     stderr,
                 )))
             }

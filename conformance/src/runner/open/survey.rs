@@ -361,6 +361,19 @@ struct Surveyor<'a> {
     survey: Survey,
 }
 
+/// A call by which a tool may be tried.
+struct CandidateCall {
+    name: String,
+    /// Whether the user named the tool.
+    is_named: bool,
+    /// Arguments that its schema permits.
+    right: Value,
+    /// Arguments that its schema forbids.
+    wrong: Option<Value>,
+    /// Whether it declares an `outputSchema`.
+    is_structured: bool,
+}
+
 impl<'a> Surveyor<'a> {
     fn new(
         connection: &'a mut Connection,
@@ -455,84 +468,99 @@ impl<'a> Surveyor<'a> {
     async fn survey_tools(&mut self, tools: &[Value], named: &[String]) -> Result<(), Stop> {
         let mut candidates = Vec::new();
         for tool in tools {
-            let Some(name) = tool.get("name").and_then(Value::as_str) else {
-                continue;
-            };
-            if !is_recommended_name(name) {
-                self.findings
-                    .add("odd-names", &Value::from(name).to_string());
-            }
-            if let Some(schema) = tool.get("outputSchema") {
-                match arguments::compile(schema) {
-                    Ok(validator) => self.findings.register_output_schema(name, validator),
-                    Err(why) => self
-                        .findings
-                        .add("output-schemas", &format!("{name}: {why}")),
-                }
-            }
-            let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
-            let validator = match arguments::compile(schema) {
-                Ok(validator) if schema.get("type").and_then(Value::as_str) == Some("object") => {
-                    validator
-                }
-                Ok(_) => {
-                    self.findings.add(
-                        "input-schemas",
-                        &format!("{name}: its type is not \"object\": {schema}"),
-                    );
-                    continue;
-                }
-                Err(why) => {
-                    self.findings
-                        .add("input-schemas", &format!("{name}: {why}"));
-                    continue;
-                }
-            };
-            let (mirrored, wrong) = header_annotations(schema);
-            for wrong in &wrong {
-                let what = format!("{name}: {wrong}");
-                self.findings.add("header-annotations", &what);
-            }
-            // Clients ignore a tool with an invalid annotation.
-            if wrong.is_empty() {
-                self.findings
-                    .register_header_parameters(name, mirrored.clone());
-            }
-            let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
-            let mut given = allowed(named, name);
-            let first = !given.is_empty();
-            // A tool that runs only as a task does not answer a plain call.
-            let task = tool
-                .pointer("/execution/taskSupport")
-                .and_then(Value::as_str)
-                == Some("required");
-            if harmless && !task && !first {
-                given.push(None);
-            }
-            for given in given {
-                let made = given.or_else(|| arguments::generate_accepted(schema, &validator));
-                let Some(right) = made else {
-                    continue;
-                };
-                if let Some((at, header)) = mirrored.first().filter(|_| wrong.is_empty()) {
-                    self.bind_header_tool(name, schema, &validator, &right, (at, header));
-                }
-                let wrong = arguments::generate_rejected(schema, &validator, &right);
-                let structured = tool.get("outputSchema").is_some();
-                candidates.push((!first, name.to_owned(), right, wrong, structured));
-            }
+            candidates.extend(self.candidates(tool, named));
         }
         // Tools that the user named come first.
-        candidates.sort_by_key(|(later, ..)| *later);
-        let callable = candidates.iter().take(CALLS_MAX);
-        self.survey.callable = callable
-            .map(|(_, name, right, ..)| (name.clone(), right.clone()))
+        candidates.sort_by_key(|candidate| !candidate.is_named);
+        candidates.truncate(CALLS_MAX);
+        self.survey.callable = candidates
+            .iter()
+            .map(|candidate| (candidate.name.clone(), candidate.right.clone()))
             .collect();
+        self.try_tools(candidates).await
+    }
+
+    /// The calls by which a tool may be tried. Adds what is wrong with its declaration to the findings.
+    fn candidates(&mut self, tool: &Value, named: &[String]) -> Vec<CandidateCall> {
+        let Some(name) = tool.get("name").and_then(Value::as_str) else {
+            return Vec::new();
+        };
+        let findings = self.findings;
+        let find = |word: &str, what: &str| findings.add(word, &format!("{name}: {what}"));
+        if !is_recommended_name(name) {
+            self.findings
+                .add("odd-names", &Value::from(name).to_string());
+        }
+        if let Some(schema) = tool.get("outputSchema") {
+            match arguments::compile(schema) {
+                Ok(validator) => self.findings.register_output_schema(name, validator),
+                Err(why) => find("output-schemas", &why.to_string()),
+            }
+        }
+        let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
+        let validator = match arguments::compile(schema) {
+            Ok(validator) if schema.get("type").and_then(Value::as_str) == Some("object") => {
+                validator
+            }
+            Ok(_) => {
+                let what = format!("its type is not \"object\": {schema}");
+                find("input-schemas", &what);
+                return Vec::new();
+            }
+            Err(why) => {
+                find("input-schemas", &why.to_string());
+                return Vec::new();
+            }
+        };
+        let (mirrored, invalid) = header_annotations(schema);
+        for invalid in &invalid {
+            find("header-annotations", invalid);
+        }
+        // Clients ignore a tool with an invalid annotation.
+        if invalid.is_empty() {
+            self.findings
+                .register_header_parameters(name, mirrored.clone());
+        }
+        let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
+        let mut given = allowed(named, name);
+        let is_named = !given.is_empty();
+        // A tool that runs only as a task does not answer a plain call.
+        let task = tool
+            .pointer("/execution/taskSupport")
+            .and_then(Value::as_str)
+            == Some("required");
+        if harmless && !task && !is_named {
+            given.push(None);
+        }
+        let mut candidates = Vec::new();
+        for given in given {
+            let made = given.or_else(|| arguments::generate_accepted(schema, &validator));
+            let Some(right) = made else {
+                continue;
+            };
+            if let Some((at, header)) = mirrored.first().filter(|_| invalid.is_empty()) {
+                self.bind_header_tool(name, schema, &validator, &right, (at, header));
+            }
+            candidates.push(CandidateCall {
+                name: name.to_owned(),
+                is_named,
+                wrong: arguments::generate_rejected(schema, &validator, &right),
+                right,
+                is_structured: tool.get("outputSchema").is_some(),
+            });
+        }
+        candidates
+    }
+
+    /// Calls the candidates, and binds those that answer, or don't in time, for the cases.
+    async fn try_tools(&mut self, candidates: Vec<CandidateCall>) -> Result<(), Stop> {
+        let bound = |surveyor: &Self, name: &str| surveyor.survey.bindings.contains_key(name);
         let mut spare = None;
-        for (_, name, right, wrong, structured) in candidates.into_iter().take(CALLS_MAX) {
-            let bound = |surveyor: &Self, name: &str| surveyor.survey.bindings.contains_key(name);
-            if let Some(wrong) = wrong.filter(|_| !bound(self, "mcp.checked_tool")) {
-                self.bind("mcp.checked_tool", &Value::from(name.as_str()));
+        for candidate in candidates {
+            let name = Value::from(candidate.name);
+            let right = candidate.right;
+            if let Some(wrong) = (candidate.wrong).filter(|_| !bound(self, "mcp.checked_tool")) {
+                self.bind("mcp.checked_tool", &name);
                 self.bind("mcp.wrong_arguments", &wrong);
             }
             let params = json!({"name": name, "arguments": right});
@@ -542,7 +570,7 @@ impl<'a> Surveyor<'a> {
                 answer = self.call_or_cancel(&params).await?;
             }
             let Some(answer) = answer else {
-                self.bind("mcp.slow_tool", &Value::from(name.as_str()));
+                self.bind("mcp.slow_tool", &name);
                 self.bind("mcp.slow_arguments", &right);
                 spare.get_or_insert((name, right));
                 continue;
@@ -551,17 +579,17 @@ impl<'a> Surveyor<'a> {
                 .get("result")
                 .is_some_and(|result| result.get("isError") != Some(&Value::Bool(true)));
             if done {
-                self.bind("mcp.tool", &Value::from(name.as_str()));
+                self.bind("mcp.tool", &name);
                 self.bind("mcp.arguments", &right);
-                if structured {
-                    self.bind("mcp.structured_tool", &Value::from(name.as_str()));
+                if candidate.is_structured {
+                    self.bind("mcp.structured_tool", &name);
                     self.bind("mcp.structured_arguments", &right);
                 }
             }
             spare.get_or_insert((name, right));
         }
         if let Some((name, right)) = spare {
-            self.bind("mcp.tool", &Value::from(name));
+            self.bind("mcp.tool", &name);
             self.bind("mcp.arguments", &right);
         }
         Ok(())
