@@ -592,7 +592,6 @@ impl Exchange<'_> {
         inbox: &mut FrameReader,
         prints: &mut Vec<String>,
     ) -> Result<RunResult, WorkerFault> {
-        let questions_max = self.task.limits.workers.saturating_add(1);
         let mut printed = 0_usize;
         let mut began = false;
         // A process that has not begun has had no effects: whatever is wrong with it, another one can be tried.
@@ -666,49 +665,54 @@ impl Exchange<'_> {
                         "it said anew whether it is ready",
                     ));
                 }
-                ToServer::Ask { number, question } => match question {
-                    HostRequest::Now => {
-                        let reply = HostReply::Number(self.task.host.now_micros());
-                        self.send(&ToWorker::Answer { number, reply });
-                    }
-                    HostRequest::Quote(quoted) => {
-                        let reply = HostReply::Text(self.task.place.veil.redact(&quoted));
-                        self.send(&ToWorker::Answer { number, reply });
-                    }
-                    HostRequest::Budget => {
-                        let reply = self.reply(Ok(self.task.host.budget()));
-                        self.send(&ToWorker::Answer { number, reply });
-                    }
-                    question => {
-                        if self.open.fetch_add(1, Ordering::AcqRel) >= questions_max {
-                            return Err(WorkerFault::ProtocolViolation(
-                                "it asked too much at once",
-                            ));
-                        }
-                        // Each on a thread of its own, because `pmap` asks concurrently.
-                        let started = std::thread::Builder::new().spawn_scoped(scope, move || {
-                            self.task.place.meter.within(|| {
-                                let reply = self.answer(&question);
-                                // Decremented before the reply is sent: the next question may arrive as soon as the process has it.
-                                self.open.fetch_sub(1, Ordering::AcqRel);
-                                // Inside the meter, so that memory is freed where it was charged.
-                                self.send(&ToWorker::Answer { number, reply });
-                            });
-                        });
-                        if let Err(error) = started {
-                            self.open.fetch_sub(1, Ordering::AcqRel);
-                            let reply = HostReply::Raise {
-                                code: None,
-                                message: format!(
-                                    "runtime_error: the server cannot start a thread: {error}"
-                                ),
-                            };
-                            self.send(&ToWorker::Answer { number, reply });
-                        }
-                    }
-                },
+                ToServer::Ask { number, question } => {
+                    self.take_question(scope, number, question)?;
+                }
             }
         }
+    }
+
+    /// Answers a question at once, or on a thread of its own if it may wait for an upstream: `pmap` asks concurrently.
+    fn take_question<'s>(
+        &'s self,
+        scope: &'s std::thread::Scope<'s, '_>,
+        number: u32,
+        question: HostRequest,
+    ) -> Result<(), WorkerFault> {
+        let at_once = match &question {
+            HostRequest::Now => Some(HostReply::Number(self.task.host.now_micros())),
+            HostRequest::Quote(quoted) => {
+                Some(HostReply::Text(self.task.place.veil.redact(quoted)))
+            }
+            HostRequest::Budget => Some(self.reply(Ok(self.task.host.budget()))),
+            _ => None,
+        };
+        if let Some(reply) = at_once {
+            self.send(&ToWorker::Answer { number, reply });
+            return Ok(());
+        }
+        let questions_max = self.task.limits.workers.saturating_add(1);
+        if self.open.fetch_add(1, Ordering::AcqRel) >= questions_max {
+            return Err(WorkerFault::ProtocolViolation("it asked too much at once"));
+        }
+        let started = std::thread::Builder::new().spawn_scoped(scope, move || {
+            self.task.place.meter.within(|| {
+                let reply = self.answer(&question);
+                // Decremented before the reply is sent: the next question may arrive as soon as the process has it.
+                self.open.fetch_sub(1, Ordering::AcqRel);
+                // Inside the meter, so that memory is freed where it was charged.
+                self.send(&ToWorker::Answer { number, reply });
+            });
+        });
+        if let Err(error) = started {
+            self.open.fetch_sub(1, Ordering::AcqRel);
+            let reply = HostReply::Raise {
+                code: None,
+                message: format!("runtime_error: the server cannot start a thread: {error}"),
+            };
+            self.send(&ToWorker::Answer { number, reply });
+        }
+        Ok(())
     }
 
     /// Whether the process may live on; polls whether its program may continue.
