@@ -349,6 +349,10 @@ fn is_plain(path: &str) -> bool {
         return false;
     }
     let written = path.split('?').next().unwrap_or(path);
+    // Read as a slash, it would make up for a segment that is resolved away.
+    if written.contains('\\') {
+        return false;
+    }
     // Enclosed in extra segments, since dots in the first or last segment would not change the number of segments.
     let written = format!("/first{written}/last");
     let url = reqwest::Url::parse(&format!("http://host{written}"));
