@@ -116,6 +116,11 @@ impl Payload {
         self.position(name).map(|at| self.fields.remove(at).1)
     }
 
+    /// Keeps the fields whose names pass.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.fields.retain(|(name, _)| keep(name.text()));
+    }
+
     /// A copy of all fields except one, which may be large.
     #[must_use]
     pub fn without(&self, name: &str) -> Payload {

@@ -1,6 +1,6 @@
 //! Members for operators: the answers of `lisp_debug`, the lines of a trace, and whether the process is ready.
 
-use super::members;
+use super::{members, schema};
 use crate::{Field, Payload};
 
 members! {
@@ -10,11 +10,11 @@ members! {
         payload_policy: &'static str,
         redaction_applied: bool,
         debug_source: &'static str,
-        errors: Errors,
-        ring_count: usize,
         ring_size: usize,
-        trace_dir_enabled: bool,
+        ring_count: usize,
         window: Window,
+        errors: Errors,
+        trace_dir_enabled: bool,
     }
     maybe {
         /// A [`ToolTally`] by tool name.
@@ -157,8 +157,8 @@ members! {
         op: &'static str,
         payload_policy: &'static str,
         redaction_applied: bool,
-        calls: Vec<Payload>,
         count: usize,
+        calls: Vec<Payload>,
     }
     maybe {
         truncated: bool,

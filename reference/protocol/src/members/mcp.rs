@@ -1,6 +1,6 @@
 //! Members about the server itself: its name, its versions and its capabilities.
 
-use super::members;
+use super::{members, schema};
 
 members! {
     /// The result of `initialize`.

@@ -6,6 +6,7 @@
 mod diagnostics;
 mod mcp;
 mod program;
+pub mod schema;
 mod session;
 mod task;
 mod upstream;
@@ -39,22 +40,47 @@ pub use upstream::{
 
 /// Declares an object of the wire: a struct whose fields have the names of its members, and its conversion into a payload. Members
 /// after `maybe` are omitted when `None`; all others are always present, with `None` as null. `as` gives the name of a member that
-/// is not a valid Rust name.
+/// is not a valid Rust name; `=>` says what a [`Field`](crate::Field) holds.
+///
+/// Its `MEMBERS` are what output schemas are derived from.
 macro_rules! members {
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $name:literal) => { $name };
+    (@schema $type:ty) => { <$type as schema::JsonSchema>::json_schema };
+    (@schema $type:ty, $held:ty) => { <$held as schema::JsonSchema>::json_schema };
     (
         $(#[$about:meta])*
         pub struct $name:ident $(= $status:literal)? {
-            $($(#[$always_about:meta])* $always:ident $(as $always_name:literal)?: $always_type:ty,)*
+            $($(#[$always_about:meta])* $always:ident $(as $always_name:literal)?: $always_type:ty $(=> $always_held:ty)?,)*
         }
-        $(maybe { $($(#[$maybe_about:meta])* $maybe:ident: $maybe_type:ty,)* })?
+        $(maybe { $($(#[$maybe_about:meta])* $maybe:ident: $maybe_type:ty $(=> $maybe_held:ty)?,)* })?
     ) => {
         $(#[$about])*
         #[derive(Clone, Debug, Default)]
         pub struct $name {
             $($(#[$always_about])* pub $always: $always_type,)*
             $($($(#[$maybe_about])* pub $maybe: Option<$maybe_type>,)*)?
+        }
+
+        impl $name {
+            /// The members, as output schemas describe them.
+            pub const MEMBERS: &'static [schema::Member] = &[
+                $(schema::Member::required("status", || schema::constant($status)),)?
+                $(schema::Member::required(
+                    members!(@name $always $($always_name)?),
+                    members!(@schema $always_type $(, $always_held)?),
+                ),)*
+                $($(schema::Member::optional(
+                    stringify!($maybe),
+                    members!(@schema $maybe_type $(, $maybe_held)?),
+                ),)*)?
+            ];
+        }
+
+        impl schema::JsonSchema for $name {
+            fn json_schema() -> $crate::Payload {
+                schema::of_type("object")
+            }
         }
 
         impl From<$name> for $crate::Payload {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use ptc_lang::Value;
 
-use super::members;
 use super::session::{HistoryNotice, LimitExceeded, TurnSummary};
 use super::upstream::UpstreamCall;
+use super::{members, schema};
 use crate::feedback::{Execution, MemoryDelta};
 use crate::{Field, Payload};
 
@@ -48,7 +48,7 @@ members! {
     }
     maybe {
         /// The preview, or null; omitted when the program has no value at all.
-        result: Field,
+        result: Field => Option<String>,
         memory: Memory,
         /// The exact value, when it was requested.
         validated: Field,
@@ -61,7 +61,7 @@ members! {
     /// What stands for an exact value that is too long to be shown.
     pub struct ValidatedPreview {
         /// Bytes of the exact value.
-        validated_bytes: usize,
+        validated_bytes: u64,
         validated_preview: String,
     }
     maybe {
@@ -99,11 +99,11 @@ members! {
     pub struct Failure = "error" {
         reason: &'static str,
         message: String,
-        feedback: Field,
+        feedback: Field => String,
     }
     maybe {
         /// The value of `(fail v)`.
-        result: Field,
+        result: Field => String,
         /// In a session, whose prints are not kept.
         prints: Vec<String>,
         detail: LimitExceeded,

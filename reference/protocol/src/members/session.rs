@@ -1,6 +1,6 @@
 //! Members of the session tools' answers: sessions, their contents and their limits.
 
-use super::members;
+use super::{members, schema};
 use crate::Payload;
 use crate::payload::Word;
 

@@ -1,7 +1,7 @@
 //! Members of the answers of `lisp_task`.
 
-use super::members;
 use super::upstream::{Metrics, UpstreamCall, UpstreamResult};
+use super::{members, schema};
 use crate::Field;
 
 members! {

@@ -1,7 +1,7 @@
 //! Members about upstream calls, and about what they saved.
 
-use super::members;
 use super::task::PlannerCost;
+use super::{members, schema};
 
 members! {
     /// Members that an answer adds for a program that called upstreams.
@@ -17,12 +17,12 @@ members! {
 
 members! {
     pub struct UpstreamCall {
+        server: String,
+        tool: String,
+        status: &'static str,
         duration_ms: u64,
         oversize: bool,
         result_bytes: Option<u64>,
-        server: String,
-        status: &'static str,
-        tool: String,
     }
     maybe {
         reason: &'static str,

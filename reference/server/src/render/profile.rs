@@ -81,7 +81,7 @@ pub const fn room(profile: ResponseProfile) -> PreviewBudget {
 }
 
 /// Members of the compact object of a success.
-const COMPACT_SUCCESS: &[&str] = &[
+pub const COMPACT_SUCCESS: &[&str] = &[
     "history_notices",
     "memory",
     "output_truncated",
@@ -95,7 +95,7 @@ const COMPACT_SUCCESS: &[&str] = &[
     "validated_preview_truncated",
 ];
 /// Members of the compact object of an error.
-const COMPACT_ERROR: &[&str] = &[
+pub const COMPACT_ERROR: &[&str] = &[
     "feedback",
     "feedback_truncated",
     "message",
@@ -108,8 +108,10 @@ const COMPACT_ERROR: &[&str] = &[
     "status",
     "truncated",
 ];
+/// Members of a failed upstream call in the compact object of an error.
+pub const COMPACT_CALL: &[&str] = &["reason", "server", "status", "tool"];
 /// Members that the guard drops first.
-const DROPPED_BY_GUARD: &[&str] = &[
+pub const DROPPED_BY_GUARD: &[&str] = &[
     "feedback",
     "prints",
     "ptc_metrics",
@@ -219,7 +221,7 @@ fn cap<'a>(
     if let Some(Field::Exact(json, Some(preview))) = payload.get("validated") {
         let mut rest = payload.without("validated");
         rest.add(ValidatedPreview {
-            validated_bytes: json.len(),
+            validated_bytes: json.len() as u64,
             validated_preview: preview.text.clone(),
             validated_preview_truncated: preview.truncated.then_some(true),
         });
@@ -327,9 +329,9 @@ fn failed_calls(payload: &Payload) -> Vec<Payload> {
     failed
         .map(|call| {
             let mut short = Payload::new();
-            for name in ["reason", "server", "status", "tool"] {
+            for name in COMPACT_CALL {
                 if let Some(value) = call.get(name) {
-                    short.set(name, value.clone());
+                    short.set(*name, value.clone());
                 }
             }
             short

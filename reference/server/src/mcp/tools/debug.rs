@@ -11,9 +11,10 @@ use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::redact;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::settings::PayloadPolicy;
+use ptc_protocol::members::schema::{self, JsonSchema, Member, ObjectSchema};
 use ptc_protocol::members::{
-    DebugFound, DebugRecent, DebugStats, Errors, EstimatedTokens, PayloadReduction, PlannerTally,
-    Reducer, ReductionRatio, Spread, TaskTally, ToolTally, UpstreamTally, Window,
+    DebugFound, DebugRecent, DebugStats, Errors, EstimatedTokens, Failure, PayloadReduction,
+    PlannerTally, Reducer, ReductionRatio, Spread, TaskTally, ToolTally, UpstreamTally, Window,
 };
 use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Id, Json, JsonKind, JsonText};
@@ -80,7 +81,6 @@ pub fn run(call: &DebugCall<'_>) -> ToolReply {
 
 /// The entry in `tools/list`.
 pub fn entry() -> Payload {
-    let reasons = format!("{:?}", REASONS.map(RefusalReason::name)).replace(", ", ",");
     Payload::new()
         .with("annotations", annotations(true, false, true, false))
         .with(
@@ -89,10 +89,7 @@ pub fn entry() -> Payload {
              request id. Everything is scrubbed of credentials.",
         )
         .with("inputSchema", argument::schema(ARGUMENTS, true))
-        .with(
-            "outputSchema",
-            Field::OwnJson(OUTPUT_SCHEMA.replace("REASONS", &reasons).into()),
-        )
+        .with("outputSchema", output_schema())
 }
 
 const OP: Argument = Argument::required("op", Shape::Word(ops), "");
@@ -133,7 +130,37 @@ const REASONS: [RefusalReason; 3] = [
     RefusalReason::ShuttingDown,
 ];
 
-const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":REASONS,"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
+fn output_schema() -> Payload {
+    let policies = PayloadPolicy::NAMES.iter().map(|(name, _)| *name);
+    let answer = |members: &[Member], op: &'static str| {
+        ObjectSchema::of(members)
+            .described("op", schema::constant(op))
+            .described("payload_policy", schema::one_word_of(policies.clone()))
+            .described("redaction_applied", schema::constant(true))
+    };
+    // The schema admits nulls that the server does not send, as clients have known it.
+    let block = || schema::nullable(Payload::json_schema());
+    let stats = answer(DebugStats::MEMBERS, "stats")
+        .optional(&["errors", "trace_dir_enabled"])
+        .described("debug_source", schema::constant(RING))
+        .described("agentic", block())
+        .described("payload_reduction", block())
+        .described("upstream_calls", block());
+    let recent = answer(DebugRecent::MEMBERS, "recent");
+    let found = answer(DebugFound::MEMBERS, "get")
+        .optional(&["source"])
+        .described("source", schema::one_word_of([RING, TRACE_FILE]));
+    let reasons = schema::one_word_of(REASONS.map(RefusalReason::name));
+    let refused = ObjectSchema::of(Failure::MEMBERS)
+        .only(&["feedback", "message", "reason", "status"])
+        .described("reason", reasons);
+    let answers = [stats, recent, found, refused];
+    schema::one_of(answers.map(ObjectSchema::into_payload).into())
+}
+
+/// Where a record comes from.
+const RING: &str = "ring_buffer";
+const TRACE_FILE: &str = "trace_file";
 
 fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<DebugQuery, ArgumentFault> {
     let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
@@ -280,12 +307,12 @@ fn get(call: &DebugCall<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
         redaction_applied: true,
         request_id: query.request_id.clone(),
         found: record.is_some() || trace.is_some(),
-        source: "ring_buffer",
+        source: RING,
         ..DebugFound::default()
     };
     match trace {
         Some((tracer, path)) if tracer.policy() == PayloadPolicy::Full => {
-            answer.source = "trace_file";
+            answer.source = TRACE_FILE;
             answer.record = inline(tracer, &path, call);
             if answer.record.is_none() {
                 answer.truncated = Some(true);
@@ -299,7 +326,7 @@ fn get(call: &DebugCall<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
             answer.record = record.map(|record| record.payload(true).into());
             if let Some((tracer, path)) = trace {
                 if answer.record.is_none() {
-                    answer.source = "trace_file";
+                    answer.source = TRACE_FILE;
                 }
                 answer.note = Some(format!(
                     "an on-disk trace exists ({}) under --trace-dir; not inlined under --trace-payloads={} — read it there, or \
@@ -348,7 +375,7 @@ fn stats(call: &DebugCall<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
         op: "stats",
         payload_policy: ring.policy().name(),
         redaction_applied: true,
-        debug_source: "ring_buffer",
+        debug_source: RING,
         errors: Errors {
             by_reason: counts(reasons),
         },

@@ -9,8 +9,12 @@ use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::ToolReply;
 use crate::settings::ResponseProfile;
-use ptc_protocol::ErrorReason;
-use ptc_protocol::{Field, Payload};
+use ptc_protocol::members::schema::{self, JsonSchema, Member, ObjectSchema};
+use ptc_protocol::members::{
+    Failure, Metrics, Success, Truncated, UpstreamCall, UpstreamMembers, UpstreamResult,
+    ValidatedPreview,
+};
+use ptc_protocol::{ErrorReason, Payload};
 use ptc_rpc::Json;
 
 /// Validates the arguments and prepares the program.
@@ -59,13 +63,10 @@ pub fn entry(context: &ProgramContext, read_only: bool) -> Payload {
     match context.profile {
         ResponseProfile::Slim => {}
         ResponseProfile::Structured => {
-            entry.set("outputSchema", Field::OwnJson(STRUCTURED_SCHEMA.into()));
+            entry.set("outputSchema", structured_schema());
         }
         ResponseProfile::Debug => {
-            entry.set(
-                "outputSchema",
-                Field::OwnJson(debug_schema(upstreams.is_some()).into()),
-            );
+            entry.set("outputSchema", debug_schema(upstreams.is_some()));
         }
     }
     entry
@@ -92,34 +93,90 @@ const AGGREGATOR_ARGUMENTS: &[Argument] = &arguments(
      properties and required. Leave it out while exploring upstream answers.",
 );
 
-/// Every reply of the structured profile satisfies this, even one that the envelope guard truncated.
-const STRUCTURED_SCHEMA: &str = r#"{"oneOf":[{"properties":{"output_truncated":{"type":"boolean"},"result":{"type":"string"},"status":{"const":"ok"},"truncated":{"type":"boolean"},"upstream_results":{"items":{"type":"object"},"type":"array"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}},"required":["status"],"type":"object"},{"properties":{"feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"},"upstream_calls":{"items":{"properties":{"reason":{"type":"string"},"server":{"type":"string"},"status":{"const":"error"},"tool":{"type":"string"}},"required":["server","tool","status"],"type":"object"},"type":"array"}},"required":["status","reason","message"],"type":"object"}],"type":"object"}"#;
+/// Members that only replies in sessions have.
+const IN_SESSIONS: &[&str] = &[
+    "detail",
+    "history_notices",
+    "memory",
+    "session",
+    "session_id",
+];
 
-/// Members of every debug reply.
-const DEBUG_SUCCESS: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"output_truncated":{"type":"boolean"},"prints":{"items":{"type":"string"},"type":"array"},"prints_truncated":{"type":"boolean"},"result":{"type":["string","null"]},"status":{"const":"ok"},"truncated":{"type":"boolean"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}"#;
-const DEBUG_ERROR: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"enum":REASONS,"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"}"#;
-/// Members that debug replies add with upstreams.
-const DEBUG_UPSTREAM: &str = r#","ptc_metrics":{"type":["object","null"]},"upstream_calls":{"items":{"properties":{"auth":{"properties":{"binding":{"type":"string"},"scheme":{"type":"string"}},"required":["scheme","binding"],"type":"object"},"duration_ms":{"minimum":0,"type":"integer"},"error":{"type":"string"},"http_status":{"maximum":599,"minimum":100,"type":"integer"},"oversize":{"type":"boolean"},"reason":{"enum":REASONS,"type":"string"},"result_bytes":{"minimum":0,"type":["integer","null"]},"server":{"type":"string"},"status":{"enum":["ok","error"],"type":"string"},"tool":{"type":"string"}},"required":["server","tool","status","duration_ms"],"type":"object"},"type":"array"},"upstream_results":{"items":{"type":"object"},"type":"array"}"#;
+/// Members that only the ledger of a session or of a task has.
+const IN_OTHER_LEDGERS: &[&str] = &["args_hash", "effect", "result_overview", "turn"];
 
-fn debug_schema(aggregator: bool) -> String {
+/// Every reply of a program that gave a value satisfies this, even one that the envelope guard truncated.
+fn success() -> ObjectSchema {
+    ObjectSchema::of(Success::MEMBERS)
+        .with(Truncated::MEMBERS)
+        .with(ValidatedPreview::MEMBERS)
+        .without(IN_SESSIONS)
+        .optional(profile::DROPPED_BY_GUARD)
+}
+
+/// The same for a program that gave none.
+fn error() -> ObjectSchema {
+    ObjectSchema::of(Failure::MEMBERS)
+        .with(Truncated::MEMBERS)
+        .without(IN_SESSIONS)
+        .without(&["prints", "prints_truncated"])
+        .optional(profile::DROPPED_BY_GUARD)
+}
+
+fn structured_schema() -> Payload {
+    // The compact object has neither nulls nor a `truncated` that is false.
+    let success = success()
+        .only(profile::COMPACT_SUCCESS)
+        .optional(&["truncated"])
+        .described("result", schema::of_type("string"))
+        .described("upstream_results", Vec::<UpstreamResult>::json_schema());
+    let failed_call = ObjectSchema::of(UpstreamCall::MEMBERS)
+        .only(profile::COMPACT_CALL)
+        .described("status", schema::constant("error"));
+    let error = error().only(profile::COMPACT_ERROR).described(
+        "upstream_calls",
+        schema::list_of(failed_call.into_payload()),
+    );
+    schema::one_of(vec![success.into_payload(), error.into_payload()])
+}
+
+/// `aggregator`: whether programs can call upstreams.
+fn debug_schema(aggregator: bool) -> Payload {
     let refusals = RefusalReason::ALL.iter().map(|reason| reason.name());
     let programs = ErrorReason::ALL.iter().map(|reason| reason.name());
     // Both lists have a word for wrong arguments.
     let refusals = refusals.filter(|name| ErrorReason::from_name(name).is_none());
-    let error = DEBUG_ERROR.replace("REASONS", &names_json(programs.chain(refusals)));
-    let upstreams = ptc_upstream::Reason::ALL.iter().map(|reason| reason.name());
-    let more = match aggregator {
-        true => DEBUG_UPSTREAM.replace("REASONS", &names_json(upstreams)),
-        false => String::new(),
+    let reasons = schema::one_word_of(programs.chain(refusals));
+    let branches = [success(), error().described("reason", reasons)];
+    let branch = |branch: ObjectSchema| match aggregator {
+        true => branch.followed_by(upstream_members()).into_payload(),
+        false => branch.into_payload(),
     };
-    format!(
-        "{{\"oneOf\":[{{\"properties\":{{{DEBUG_SUCCESS}{more}}},\"required\":[\"status\",\"truncated\"],\"type\":\"object\"}},\
-         {{\"properties\":{{{error}{more}}},\"required\":[\"status\",\"reason\",\"message\"],\"type\":\"object\"}}],\"type\":\"object\"}}"
-    )
+    schema::one_of(branches.map(branch).into())
 }
 
-/// Plain names as a JSON array.
-fn names_json(names: impl Iterator<Item = &'static str>) -> String {
-    let quoted: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
-    format!("[{}]", quoted.join(","))
+/// The members that replies add with upstreams. The schema admits more than the server sends, as clients have known it.
+fn upstream_members() -> ObjectSchema {
+    let reasons = ptc_upstream::Reason::ALL.iter().map(|reason| reason.name());
+    let call = ObjectSchema::of(UpstreamCall::MEMBERS)
+        .without(IN_OTHER_LEDGERS)
+        .optional(&["oversize", "result_bytes"])
+        .described("reason", schema::one_word_of(reasons))
+        .described("status", schema::one_word_of(["ok", "error"]))
+        .described("auth", ObjectSchema::of(AUTH).into_payload())
+        .described(
+            "http_status",
+            u32::json_schema()
+                .with("minimum", 100_usize)
+                .with("maximum", 599_usize),
+        );
+    ObjectSchema::of(UpstreamMembers::MEMBERS)
+        .described("ptc_metrics", schema::nullable(Metrics::json_schema()))
+        .described("upstream_calls", schema::list_of(call.into_payload()))
 }
+
+/// How a call was authenticated.
+const AUTH: &[Member] = &[
+    Member::required("scheme", String::json_schema),
+    Member::required("binding", String::json_schema),
+];

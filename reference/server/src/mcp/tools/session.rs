@@ -13,8 +13,10 @@ use crate::render::redact;
 use crate::render::reply::ToolReply;
 use crate::sessions::{ForgetTarget, Session, SessionError, Sessions, Turn, view};
 use crate::settings::ResponseProfile;
+use ptc_protocol::members::schema::{self, Member, ObjectSchema};
 use ptc_protocol::members::{
-    Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
+    Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted, SessionView, Success,
+    Truncated, ValidatedPreview,
 };
 use ptc_protocol::{Field, Payload, Word};
 use ptc_rpc::{Id, Json, JsonKind, JsonText};
@@ -567,7 +569,7 @@ pub fn eval_entry(profile: ResponseProfile, upstreams: Option<&Runtime>) -> Payl
     let mut entry = entry(
         card::session_eval(profile, upstreams),
         argument::schema(EVAL, true),
-        &["status", "session"],
+        &["status"],
     );
     if profile == ResponseProfile::Slim {
         entry.remove("outputSchema");
@@ -575,60 +577,54 @@ pub fn eval_entry(profile: ResponseProfile, upstreams: Option<&Runtime>) -> Payl
     entry
 }
 
-/// Members of the replies of these tools.
-const PROPERTIES: &[(&str, &str)] = &[
-    ("closed", r#"{"type":"boolean"}"#),
-    ("count", r#"{"type":"integer"}"#),
-    ("feedback", r#"{"type":"string"}"#),
-    ("feedback_truncated", r#"{"type":"boolean"}"#),
-    ("limits", r#"{"type":"object"}"#),
-    ("memory", r#"{"type":"object"}"#),
-    ("message", r#"{"type":"string"}"#),
-    ("output_truncated", r#"{"type":"boolean"}"#),
-    ("prints", r#"{"type":"array"}"#),
-    ("prints_truncated", r#"{"type":"boolean"}"#),
-    ("reason", r#"{"type":"string"}"#),
-    ("result", r#"{"type":["string","null"]}"#),
-    ("session", r#"{"type":"object"}"#),
-    ("session_id", r#"{"type":"string"}"#),
-    ("sessions", r#"{"type":"array"}"#),
-    ("text", r#"{"type":"string"}"#),
-    ("truncated", r#"{"type":"boolean"}"#),
-    ("validated", "{}"),
-    ("validated_bytes", r#"{"minimum":0,"type":"integer"}"#),
-    ("validated_preview", r#"{"type":"string"}"#),
-    ("validated_preview_truncated", r#"{"type":"boolean"}"#),
+/// Members of answers that the output schema leaves to `additionalProperties`.
+const UNDESCRIBED: &[&str] = &[
+    "cleared",
+    "detail",
+    "expires_at",
+    "history",
+    "history_notices",
+    "removed_bindings",
+    "stored_keys",
+    "tool_calls",
+    "top_bindings",
+    "upstream_calls",
+    "usage",
+    "view",
 ];
+
+/// Every answer of these tools; the schemas of all of them describe the same members.
+fn answer() -> ObjectSchema {
+    const ANSWERS: &[&[Member]] = &[
+        SessionStarted::MEMBERS,
+        SessionList::MEMBERS,
+        SessionView::MEMBERS,
+        SessionForgotten::MEMBERS,
+        SessionClosed::MEMBERS,
+        Failure::MEMBERS,
+        Success::MEMBERS,
+        Truncated::MEMBERS,
+        ValidatedPreview::MEMBERS,
+    ];
+    ObjectSchema::of(&ANSWERS.concat())
+        .without(UNDESCRIBED)
+        .described("prints", schema::of_type("array"))
+        .described("sessions", schema::of_type("array"))
+}
 
 /// An entry whose output schema requires `required` on success. A reply that the envelope guard truncated satisfies it, too.
 fn entry(description: impl Into<Field>, input: Field, required: &[&'static str]) -> Payload {
     let branch = |status: &'static str, required: &[&'static str]| {
-        let mut properties = Payload::new().with("status", Payload::new().with("const", status));
-        for (name, schema) in PROPERTIES {
-            properties.set(*name, Field::OwnJson((*schema).into()));
-        }
-        Payload::new()
+        answer()
+            .described("status", schema::constant(status))
+            .requiring(required)
+            .into_payload()
             .with("additionalProperties", true)
-            .with("properties", properties)
-            .with("required", required.to_vec())
-            .with("type", "object")
     };
-    let success = branch(
-        "ok",
-        if required.contains(&"session") && required.len() == 2 {
-            &["status"]
-        } else {
-            required
-        },
-    );
+    let success = branch("ok", required);
     let error = branch("error", &["status", "reason", "message"]);
     Payload::new()
         .with("description", description)
         .with("inputSchema", input)
-        .with(
-            "outputSchema",
-            Payload::new()
-                .with("oneOf", vec![success, error])
-                .with("type", "object"),
-        )
+        .with("outputSchema", schema::one_of(vec![success, error]))
 }

@@ -58,6 +58,7 @@ const ARGUMENTS: &[Argument] = &[
     CONSTRAINTS,
 ];
 
+/// Written by hand, because clients know its members in an order of their own; a test compares it with the declared members.
 const OUTPUT_SCHEMA: &str = r#"{"type":"object","oneOf":[{"type":"object","required":["status","answer","structured_result","warnings","planner","execution","upstream_calls"],"properties":PROPERTIES},{"type":"object","required":["status","reason","message","warnings","planner","execution","upstream_calls"],"properties":PROPERTIES}]}"#;
 const OUTPUT_PROPERTIES: &str = r#"{"upstream_calls":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"tool":{"type":"string"},"status":{"type":"string"},"duration_ms":{"type":"integer","minimum":0},"effect":{"type":"string"},"turn":{"type":"integer"},"args_hash":{"type":"string"},"result_bytes":{"type":["integer","null"],"minimum":0},"oversize":{"type":"boolean"},"reason":{"type":"string"},"error":{"type":"string"}}}},"upstream_results":{"type":"array"},"ptc_metrics":{"type":["object","null"]}}"#;
 
@@ -460,5 +461,38 @@ impl TaskHost for TaskUpstreams<'_> {
 
     fn is_cancelled(&self) -> bool {
         self.call.is_cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OUTPUT_PROPERTIES, OUTPUT_SCHEMA};
+    use ptc_protocol::members::{TaskAnswered, TaskFailed, UpstreamCall};
+    use serde_json::Value;
+
+    #[test]
+    fn output_schema_describes_the_declared_members() {
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let schema = read(&OUTPUT_SCHEMA.replace("PROPERTIES", OUTPUT_PROPERTIES));
+        let calls = &schema["oneOf"][0]["properties"]["upstream_calls"];
+        let mut described = calls["items"]["properties"].as_object().unwrap().clone();
+        for member in UpstreamCall::MEMBERS {
+            let declared = read(&(member.schema)().to_json());
+            // An overview is shown only in sessions.
+            let expected = (member.name != "result_overview").then_some(declared);
+            assert_eq!(described.remove(member.name), expected, "{}", member.name);
+        }
+        assert!(described.is_empty(), "undeclared: {described:?}");
+        for (at, members) in [TaskAnswered::MEMBERS, TaskFailed::MEMBERS]
+            .iter()
+            .enumerate()
+        {
+            let required = schema["oneOf"][at]["required"].as_array().unwrap();
+            let declared = members.iter().filter(|member| member.required);
+            // The schema leaves the id of the trace out.
+            for member in declared.filter(|member| member.name != "trace_id") {
+                assert!(required.contains(&member.name.into()), "{}", member.name);
+            }
+        }
     }
 }
