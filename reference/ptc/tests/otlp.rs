@@ -1,17 +1,24 @@
-//! The built `ptc` with a stub collector: which spans arrive, and that an unreachable collector affects no call. Needs
-//! the feature `otlp`.
+//! The built `ptc` with a stub collector: which spans arrive and how they are related, and that an unreachable collector affects no call.
+//! Needs the feature `otlp`.
 #![cfg(feature = "otlp")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+/// `SPAN_KIND_INTERNAL`, `SPAN_KIND_SERVER`, `SPAN_KIND_CLIENT`
+const INTERNAL: u64 = 1;
+const SERVER: u64 = 2;
+const CLIENT: u64 = 3;
 /// Used by no upstream, but still a credential for the server.
 const CREDENTIALS: &str = r#"{"credentials": {"token": {"source": "literal", "value": "otlp-test-token-0123456789abcdef"}}, "upstreams": {}}"#;
 const CALLS: &str = concat!(
@@ -37,11 +44,17 @@ fn calls() -> String {
 
 /// The output of calls, made one after the other with the collector at `endpoint`: replies and log.
 fn run(endpoint: &str, calls: &str) -> (String, String) {
+    run_with(endpoint, CREDENTIALS, &[], calls)
+}
+
+/// The same with this upstreams config and these flags.
+fn run_with(endpoint: &str, upstreams: &str, flags: &[&str], calls: &str) -> (String, String) {
     let mut config = tempfile::NamedTempFile::new().unwrap();
-    config.write_all(CREDENTIALS.as_bytes()).unwrap();
+    config.write_all(upstreams.as_bytes()).unwrap();
     let mut server = Command::new(PTC)
         .args(["start", "--log-level", "warn", "--upstreams-config"])
         .arg(config.path())
+        .args(flags)
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -61,10 +74,20 @@ fn run(endpoint: &str, calls: &str) -> (String, String) {
     (replies, String::from_utf8(ended.stderr).unwrap())
 }
 
-/// Accepts requests until all spans have arrived, and responds to each with this status and header.
-fn collect(listener: &TcpListener, answer: &str) -> Vec<Value> {
-    let mut spans = Vec::new();
-    while spans.len() < calls().lines().count() {
+/// A collector that responds to each request with this status and header: its address, and what arrives until there are `roots` spans
+/// of calls. Those within a call come before its own.
+fn collector(roots: usize, answer: &'static str) -> (String, JoinHandle<Vec<Value>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    (
+        endpoint,
+        std::thread::spawn(move || collect(&listener, roots, answer)),
+    )
+}
+
+fn collect(listener: &TcpListener, roots: usize, answer: &str) -> Vec<Value> {
+    let mut spans: Vec<Value> = Vec::new();
+    while spans.iter().filter(|span| span["kind"] == SERVER).count() < roots {
         let (stream, _) = listener.accept().unwrap();
         let mut stream = BufReader::new(stream);
         let request = Message::read(&mut stream).expect("a request");
@@ -87,6 +110,67 @@ fn collect(listener: &TcpListener, answer: &str) -> Vec<Value> {
     spans
 }
 
+/// An upstream with a tool that succeeds, whose name contains a credential, and one that fails: its config, and the `traceparent` of each
+/// call.
+fn upstream() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, parents) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = BufReader::new(stream);
+            let request = Message::read(&mut stream).expect("a request");
+            let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+            let result = match asked["method"].as_str() {
+                Some("initialize") => {
+                    json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "", "version": ""}})
+                }
+                Some("tools/list") => {
+                    let reads = json!({"readOnlyHint": true});
+                    let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": reads});
+                    json!({"tools": [tool("good-otlp-test-token-0123456789abcdef"), tool("bad")]})
+                }
+                Some("tools/call") => {
+                    let parent = request.field("traceparent").unwrap_or_default();
+                    seen.send(parent.to_owned()).unwrap();
+                    let text = "otlp-test-token-0123456789abcdef";
+                    let content = [json!({"type": "text", "text": text})];
+                    json!({"content": content, "isError": asked["params"]["name"] == "bad"})
+                }
+                _ => Value::Null,
+            };
+            let (status, body) = match result {
+                Value::Null => ("202 Accepted", String::new()),
+                result => {
+                    let reply = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+                    ("200 OK", reply.to_string())
+                }
+            };
+            let length = body.len();
+            write!(
+                stream.get_mut(),
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            )
+            .unwrap();
+        }
+    });
+    let config = json!({
+        "credentials": {"token": {"source": "literal", "value": "otlp-test-token-0123456789abcdef"}},
+        "upstreams": {"api": {"transport": "mcp_http", "url": url, "allow_insecure_http": true}},
+    });
+    (config.to_string(), parents)
+}
+
+/// The call of a program, with this `traceparent`.
+fn program(program: &str, parent: Option<&str>) -> String {
+    let meta = parent.map(|parent| json!({"traceparent": parent, "tracestate": "v=1"}));
+    let params = json!({"name": "lisp_eval", "arguments": {"program": program}, "_meta": meta});
+    format!(
+        "{}\n",
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    )
+}
+
 fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a str> {
     let attributes = span["attributes"].as_array()?;
     let found = attributes
@@ -97,9 +181,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a str> {
 
 #[test]
 fn each_call_is_a_span() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let collector = std::thread::spawn(move || collect(&listener, "200 OK"));
+    let (endpoint, collector) = collector(calls().lines().count(), "200 OK");
     let (replies, log) = run(&endpoint, &calls());
     assert!(replies.contains("user=> 3"), "{replies}");
     assert_eq!(log, "");
@@ -135,12 +217,151 @@ fn each_call_is_a_span() {
     assert!(bad.get("parentSpanId").is_none());
 }
 
+fn number(span: &Value, key: &str) -> Option<u64> {
+    let attributes = span["attributes"].as_array()?;
+    let found = attributes
+        .iter()
+        .find(|attribute| attribute["key"] == key)?;
+    found["value"]["intValue"].as_str()?.parse().ok()
+}
+
+fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
+    spans.iter().filter(|span| span["name"] == name).collect()
+}
+
+const CALL: &str = "tools/call lisp_eval";
+const GOOD: &str = "upstream_call good-[REDACTED]";
+
+/// Three calls side by side, and one that fails.
+const BRANCHES: &str = r#"(do (pmap (fn [n] (tool/call {:server "api" :tool "good-otlp-test-token-0123456789abcdef"})) [1 2 3])
+    (tool/call {:server "api" :tool "bad"}))"#;
+
+#[test]
+fn spans_of_a_call_are_a_tree() {
+    for isolation in ["thread", "process"] {
+        let (upstreams, parents) = upstream();
+        let (endpoint, collector) = collector(1, "200 OK");
+        let given = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00";
+        let (replies, log) = run_with(
+            &endpoint,
+            &upstreams,
+            &["--isolation", isolation],
+            &program(BRANCHES, Some(given)),
+        );
+        assert!(replies.contains("tool_error"), "{replies}");
+        assert_eq!(log, "");
+        let spans = collector.join().unwrap();
+        let sent = serde_json::to_string(&spans).unwrap();
+        assert!(!sent.contains("otlp-test-token"), "{sent}");
+        assert_eq!(spans.len(), 7, "{sent}");
+        let trace = |span: &&Value| span["traceId"] == "0af7651916cd43dd8448eb211c80319c";
+        assert!(spans.iter().all(|span| trace(&span)), "{sent}");
+        let [call] = named(&spans, CALL)[..] else {
+            panic!("{sent}");
+        };
+        assert_eq!(call["kind"], SERVER);
+        assert_eq!(call["parentSpanId"], "00f067aa0ba902b7");
+        for name in ["admission", "evaluation"] {
+            let [within] = named(&spans, name)[..] else {
+                panic!("{sent}");
+            };
+            assert_eq!(within["parentSpanId"], call["spanId"]);
+            assert_eq!(within["kind"], INTERNAL);
+        }
+        let evaluation = named(&spans, "evaluation")[0];
+        let good = named(&spans, GOOD);
+        assert_eq!(good.len(), 3, "{sent}");
+        let bad = named(&spans, "upstream_call bad")[0];
+        assert_eq!(attribute(bad, "error.type"), Some("tool_error"));
+        assert_eq!(bad["status"], json!({"code": 2, "message": "tool_error"}));
+        for span in good.iter().chain([&bad]) {
+            assert_eq!(span["parentSpanId"], evaluation["spanId"]);
+            assert_eq!(span["kind"], CLIENT);
+            assert_eq!(attribute(span, "ptc.upstream.name"), Some("api"));
+            assert_eq!(span["traceState"], "v=1");
+            let time = |name: &str, span: &Value| span[name].as_str().unwrap().to_owned();
+            for outer in [evaluation, call] {
+                assert!(time("startTimeUnixNano", outer) <= time("startTimeUnixNano", span));
+                assert!(time("endTimeUnixNano", outer) >= time("endTimeUnixNano", span));
+            }
+        }
+        for span in &good {
+            assert_eq!(span["status"], json!({}));
+        }
+        let of = |span: &&Value| {
+            let id = span["spanId"].as_str().unwrap();
+            format!("00-0af7651916cd43dd8448eb211c80319c-{id}-00")
+        };
+        let own: BTreeSet<_> = good.iter().chain([&bad]).map(|span| of(span)).collect();
+        assert_eq!(own, parents.try_iter().collect(), "{isolation}");
+    }
+}
+
+/// A call without a trace begins one.
+#[test]
+fn excess_spans_are_counted() {
+    let (upstreams, parents) = upstream();
+    let calls = r#"(dotimes [n 150] (tool/call {:server "api" :tool "good-otlp-test-token-0123456789abcdef"}))"#;
+    let (endpoint, collector) = collector(1, "200 OK");
+    let (_, log) = run_with(
+        &endpoint,
+        &upstreams,
+        &["--max-upstream-calls-per-program=200"],
+        &program(calls, None),
+    );
+    assert_eq!(log, "");
+    let spans = collector.join().unwrap();
+    assert_eq!(spans.len(), 129);
+    let call = named(&spans, CALL)[0];
+    assert_eq!(number(call, "ptc.spans.left_out"), Some(24));
+    assert!(call.get("parentSpanId").is_none());
+    // The other calls name the span that they are made in.
+    let trace = call["traceId"].as_str().unwrap();
+    let evaluation = named(&spans, "evaluation")[0]["spanId"].as_str().unwrap();
+    let around = format!("00-{trace}-{evaluation}-01");
+    let parents: Vec<_> = parents.try_iter().collect();
+    assert_eq!(parents.len(), 150);
+    let unnamed = parents.iter().filter(|parent| **parent == around).count();
+    assert_eq!(unnamed, 24);
+}
+
+/// A turn of a planner is around the program that it plans.
+#[test]
+fn turns_of_a_planner_are_spans() {
+    let (upstreams, _parents) = upstream();
+    let mut plan = tempfile::NamedTempFile::new().unwrap();
+    let turn = |program: &str| json!({"content": program});
+    let call = r#"(def r (tool/call {:server "api" :tool "bad"}))"#;
+    writeln!(plan, "{}\n{}", turn(call), turn("(return 1)")).unwrap();
+    let model = format!("replay:{}", plan.path().display());
+    let task = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "lisp_task", "arguments": {"task": "Call it"}}});
+    let (endpoint, collector) = collector(1, "200 OK");
+    let flags = [
+        "--agentic",
+        "--aggregator-read-only",
+        "--agentic-max-turns=2",
+        "--agentic-model",
+        &model,
+    ];
+    let (replies, log) = run_with(&endpoint, &upstreams, &flags, &format!("{task}\n"));
+    assert_eq!(log, "", "{replies}");
+    let spans = collector.join().unwrap();
+    let turns = named(&spans, "planner_turn");
+    let programs = named(&spans, "evaluation");
+    let within: Vec<_> = programs.iter().map(|span| &span["parentSpanId"]).collect();
+    let ids: Vec<_> = turns.iter().map(|span| &span["spanId"]).collect();
+    assert_eq!((ids.len(), &ids), (2, &within), "{spans:?}");
+    let numbers: Vec<_> = turns.iter().map(|span| number(span, "ptc.turn")).collect();
+    assert_eq!(numbers, [Some(1), Some(2)]);
+    let call = named(&spans, "upstream_call bad")[0];
+    assert_eq!(call["parentSpanId"], programs[0]["spanId"]);
+}
+
 #[test]
 fn collector_redirect_is_reported_and_not_followed() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let redirect = "307 Temporary Redirect\r\nlocation: https://127.0.0.1:1/v1/traces";
-    let collector = std::thread::spawn(move || collect(&listener, redirect));
+    let (endpoint, collector) = collector(calls().lines().count(), redirect);
     let (replies, log) = run(&endpoint, &calls());
     collector.join().unwrap();
     assert!(replies.contains("user=> 3"), "{replies}");

@@ -25,6 +25,7 @@ mod select;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod simulation;
+pub mod span;
 mod tool;
 mod trace_context;
 mod transport;

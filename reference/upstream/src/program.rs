@@ -24,6 +24,7 @@ use crate::prose::{enumerated, printable};
 use crate::runtime::{Runtime, Upstream};
 use crate::schema_keys::{Declared, SchemaKeys};
 use crate::select::{SelectError, Selected, ValueKind, select};
+use crate::span::CallSpan;
 use crate::tool::{RawTool, Toolset};
 use crate::trace_context::TraceContext;
 use crate::transport::{CallLimits, Outgoing};
@@ -107,6 +108,9 @@ impl ProgramCalls {
         let _clock = self.runtime.enter();
         let mut call = self.check_shape(request)?;
         let made = self.perform(&mut call);
+        if let Err(HostFault::Stopped(why)) = &made {
+            call.span.stop(*why);
+        }
         if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.records_faults) {
             if call.arguments.is_empty() {
                 let known = arguments::encode(&call.args, Declared::NOTHING, self);
@@ -148,13 +152,16 @@ impl ProgramCalls {
                 {
                     return self.reject(call, &problem.to_string());
                 }
-                let outgoing = Outgoing {
-                    tool,
-                    arguments: &call.arguments,
-                    trace: self.trace.as_ref(),
-                };
-                self.spend_call()
-                    .map(|()| self.wait(upstream.call(outgoing, budget)))
+                self.spend_call().map(|()| {
+                    call.span = CallSpan::open(&upstream.config.name, &tool.name);
+                    let own = call.span.context();
+                    let outgoing = Outgoing {
+                        tool,
+                        arguments: &call.arguments,
+                        trace: own.as_ref().or(self.trace.as_ref()),
+                    };
+                    self.wait(upstream.call(outgoing, budget))
+                })
             }
             Err(fault) => self.spend_call().and(Err(fault)),
         };
@@ -411,6 +418,7 @@ impl ProgramCalls {
             args_given,
             arguments: String::new(),
             effect: "unknown",
+            span: CallSpan::none(),
         })
     }
 
@@ -504,6 +512,7 @@ impl ProgramCalls {
                 ])
             }
             Err(fault) => {
+                call.span.fail(fault.reason.name());
                 // Gets its own time, however long scrubbing the arguments took.
                 let message = fault.message_for(&self.text_redactor());
                 entry.result_bytes = fault.bytes;
@@ -567,6 +576,8 @@ struct Call {
     args_given: bool,
     arguments: String,
     effect: &'static str,
+    /// Open from when the call is sent until its outcome is recorded.
+    span: CallSpan,
 }
 
 /// Loads the tools of an upstream that was never listed or reported a change; a failure is a world fault.

@@ -24,7 +24,6 @@ use crate::tool::Toolset;
 use crate::transport::child::{Launcher, is_inherited};
 use crate::transport::{Answer, CallLimits, Outgoing, Transport, TransportContext};
 use ptc_lang::rank::Indexed;
-use tracing::Instrument;
 
 /// Maximum processor time for scrubbing one upstream's tool list.
 const LISTING_TIME_MAX: Duration = Duration::from_secs(5);
@@ -522,8 +521,7 @@ impl Upstream {
     /// Calls a tool, restarting the upstream if necessary.
     pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         let (server, tool) = (self.config.name.as_str(), call.tool.name.as_str());
-        let span = tracing::info_span!("upstream_call", server, tool);
-        let answer = self.transport.call(call, limits).instrument(span).await;
+        let answer = self.transport.call(call, limits).await;
         if let Err(fault) = &answer
             && fault.reason == Reason::Timeout
         {

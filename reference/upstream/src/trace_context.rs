@@ -1,4 +1,4 @@
-//! W3C trace context: validates what a request carries and passes it on. Knows nothing of tracing itself.
+//! W3C trace context: validates what a request carries, and says what its upstream calls carry. Knows nothing of tracing itself.
 
 /// The trace that a call belongs to. Holds only well-formed values, so that they can be sent in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct TraceContext {
 /// Names of the two values, both in headers and in `_meta`.
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
+/// The flags of version 00: the trace is sampled, and its id is random.
+const FLAGS: u8 = 0b11;
 /// Maximum bytes of a `tracestate` that is passed on.
 const STATE_BYTES_MAX: usize = 512;
 
@@ -25,6 +27,22 @@ impl TraceContext {
             parent: parent.to_owned(),
             state: state.filter(well_formed).map(str::to_owned),
         })
+    }
+
+    /// That of a span inside: the same trace, with `span_id` (16 hex digits) as the parent of what follows. It has the oldest version, and
+    /// only the flags that it defines, because nobody knows what the rest of a later one means.
+    #[must_use]
+    pub fn child(&self, span_id: &str) -> Self {
+        let flags = u8::from_str_radix(&self.parent[53..55], 16).unwrap_or(0) & FLAGS;
+        Self {
+            parent: format!("00-{}-{span_id}-{flags:02x}", self.trace_id()),
+            state: self.state.clone(),
+        }
+    }
+
+    /// The value of `traceparent`.
+    pub fn traceparent(&self) -> &str {
+        &self.parent
     }
 
     pub fn state(&self) -> Option<&str> {
@@ -84,6 +102,23 @@ mod tests {
         assert_eq!(
             context.fields().collect::<Vec<_>>(),
             [("traceparent", PARENT_TEXT), ("tracestate", "a=1,b=2")]
+        );
+        let child = context.child("1111111111111111");
+        assert_eq!(
+            child.fields().collect::<Vec<_>>(),
+            [
+                (
+                    "traceparent",
+                    "00-0af7651916cd43dd8448eb211c80319c-1111111111111111-01"
+                ),
+                ("tracestate", "a=1,b=2")
+            ]
+        );
+        let later = PARENT_TEXT.replacen("00", "0b", 1).replace("-01", "-fe-x");
+        let later = TraceContext::new(&later, None).unwrap();
+        assert_eq!(
+            later.child("1111111111111111").traceparent(),
+            "00-0af7651916cd43dd8448eb211c80319c-1111111111111111-02"
         );
         for wrong in [
             "",

@@ -59,8 +59,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Initial capacity that suffices for the fields of most events, and for most lines.
 const FIELDS_BYTES: usize = 256;
 const LINE_BYTES: usize = 512;
-/// Only events of this workspace's own crates are logged.
-const TARGETS: &str = "ptc_";
+/// The targets of this workspace's own crates: only their events are logged, and only their spans exported.
+pub const TARGETS: &str = "ptc_";
 /// The span of a request. It is kept at every level, so that errors have their request, too.
 pub const REQUEST_SPAN: &str = "request";
 /// The field that names the event.

@@ -43,11 +43,9 @@ pub const CALL_SPAN: &str = "tools/call";
 
 /// The fields of a call's span that have a meaning beyond an attribute.
 pub mod call {
-    pub const TOOL: &str = "gen_ai.tool.name";
-    pub const ERROR: &str = "error.type";
+    pub use ptc_upstream::span::{ERROR, TOOL};
     /// Recorded when the call is answered.
     pub const STATUS: &str = "otel.status_code";
-    pub const TRACE_ID: &str = "trace.id";
     pub const PARENT: &str = "trace.parent";
     pub const STATE: &str = "trace.state";
 }
@@ -205,8 +203,7 @@ fn span(caller: &Caller<'_>, tool: &str, trace: Option<&TraceContext>) -> Span {
         },
         { call::ERROR } = Empty,
         { call::STATUS } = Empty,
-        { call::TRACE_ID } = trace.map(TraceContext::trace_id),
-        { call::PARENT } = trace.map(TraceContext::span_id),
+        { call::PARENT } = trace.map(TraceContext::traceparent),
         { call::STATE } = trace.and_then(TraceContext::state),
     )
 }

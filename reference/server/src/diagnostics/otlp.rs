@@ -1,20 +1,26 @@
-//! Sends a span for each observed call to an OpenTelemetry collector, as OTLP's JSON over HTTP. Built with the feature `otlp` only.
+//! Sends the spans of each observed call to an OpenTelemetry collector, as OTLP's JSON over HTTP. Built with the feature `otlp` only.
 //!
-//! Spans wait in a bounded queue for a separate thread: a slow or missing collector costs spans and a warning, but no call. Spans contain
+//! The span of a call is the root; those opened within it are sent with it, up to a limit, when it was answered. Each keeps a [`TraceContext`] that
+//! names it among its extensions, for the upstream calls made in it. Spans wait in a bounded queue for a separate thread: a slow or missing collector costs spans and a warning, but no call. Spans contain
 //! names, sizes and outcomes, never programs or values. Knows nothing of how calls run.
 
 use crate::clock;
+use crate::diagnostics::log::{REQUEST_SPAN, TARGETS};
 use crate::diagnostics::observe::{CALL_SPAN, call};
+use crate::lock::lock;
 use crate::render::profile::prefix;
 use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_outbound::{Repeat, Sender};
 use ptc_protocol::digest;
+use ptc_protocol::limits::upstream_calls;
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{Redactor, RedactorBuilder, SCRUB_TIME_MAX};
-use std::sync::Arc;
+use ptc_upstream::TraceContext;
+use ptc_upstream::span::UPSTREAM_SPAN;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::field::Visit;
@@ -25,7 +31,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// The layer that passes spans of calls to the exporter.
+/// The layer that passes the spans of answered calls to the exporter.
 struct SpanLayer {
     exporter: Exporter,
     redactor: Redactor,
@@ -57,6 +63,8 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 /// Spans that may wait.
 const QUEUE_SPANS_MAX: usize = 2048;
+/// Spans of one call beside its own; the others are counted.
+const CALL_SPANS_MAX: usize = 128;
 /// Spans in one request.
 const BATCH_SPANS_MAX: usize = 512;
 /// Bytes of a text in a span: the maximum length of a trace state.
@@ -70,10 +78,18 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts to queue the flush request.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
+const _: () = assert!(upstream_calls::PER_PROGRAM_MAX < CALL_SPANS_MAX);
+const _: () = assert!(CALL_SPANS_MAX < BATCH_SPANS_MAX);
 /// Fields that are not exported as attributes.
-const NOT_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
+const NOT_ATTRIBUTES: [&str; 3] = [call::STATUS, call::PARENT, call::STATE];
+/// The attribute of a call with the number of its spans that were not exported.
+const LEFT_OUT: &str = "ptc.spans.left_out";
+/// `SPAN_KIND_INTERNAL`
+const KIND_INTERNAL: u64 = 1;
 /// `SPAN_KIND_SERVER`
 const KIND_SERVER: u64 = 2;
+/// `SPAN_KIND_CLIENT`
+const KIND_CLIENT: u64 = 3;
 /// `STATUS_CODE_ERROR`
 const STATUS_ERROR: u64 = 2;
 
@@ -107,7 +123,11 @@ where
         exporter: exporter.clone(),
         redactor: redactor.clone(),
     };
-    let wanted = filter_fn(|metadata| metadata.is_span() && metadata.name() == CALL_SPAN);
+    let wanted = filter_fn(|metadata| {
+        metadata.is_span()
+            && metadata.target().starts_with(TARGETS)
+            && metadata.name() != REQUEST_SPAN
+    });
     Some((spans.with_filter(wanted), exporter))
 }
 
@@ -165,22 +185,70 @@ fn log_lost(reason: &str, spans: usize) {
     }
 }
 
-/// The fields of a call while its span is open.
+/// The spans of one call. Kept with each of them, to find where the spans within belong.
+#[derive(Default)]
+struct CallSpans {
+    /// How many were opened.
+    opened: AtomicUsize,
+    /// Those that are closed, ready to be sent.
+    closed: Mutex<Vec<Payload>>,
+}
+
+/// A span that will be exported, while it is open.
 struct OpenSpan {
+    name: &'static str,
+    parent: Option<String>,
     started_micros: i64,
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, Field)>,
 }
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for SpanLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else {
+            return;
+        };
         let mut open = OpenSpan {
+            name: span.name(),
+            parent: None,
             started_micros: clock::now_micros(),
             fields: Vec::new(),
         };
         attributes.record(&mut open);
-        if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(open);
+        let own_id = digest::short(token::random(24).as_bytes());
+        let outer = span.parent().and_then(|outer| {
+            let extensions = outer.extensions();
+            Some((
+                extensions.get::<TraceContext>()?.clone(),
+                extensions.get::<Arc<CallSpans>>()?.clone(),
+            ))
+        });
+        let mut extensions = span.extensions_mut();
+        match outer {
+            None if open.name == CALL_SPAN => {
+                let given = open
+                    .text(call::PARENT)
+                    .and_then(|parent| TraceContext::new(parent, open.text(call::STATE)));
+                open.parent = given.as_ref().map(|given| given.span_id().to_owned());
+                let Some(own) = given.map_or_else(new_trace, Some) else {
+                    return;
+                };
+                extensions.insert(own.child(&own_id));
+                extensions.insert(Arc::<CallSpans>::default());
+            }
+            // Work for no call.
+            None => return,
+            Some((outer, spans)) => {
+                let is_over = spans.opened.fetch_add(1, Ordering::Relaxed) >= CALL_SPANS_MAX;
+                extensions.insert(spans);
+                if is_over {
+                    extensions.insert(outer);
+                    return;
+                }
+                open.parent = Some(outer.span_id().to_owned());
+                extensions.insert(outer.child(&own_id));
+            }
         }
+        extensions.insert(open);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -191,23 +259,59 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for SpanLayer {
         }
     }
 
-    /// Exports a call that was answered. Drops it if the queue is full.
+    /// Exports a call that was answered, with the spans within it, which were all closed before. Drops what the queue has no room for.
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        let open = context
-            .span(&id)
-            .and_then(|span| span.extensions_mut().remove::<OpenSpan>());
-        if let Some(mut open) = open.filter(|open| open.get(call::STATUS).is_some()) {
-            let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
-            open.bound(&redactor);
-            let span = redactor.scrub(open.export()).into_inner();
-            self.exporter.send(span);
+        let Some(span) = context.span(&id) else {
+            return;
+        };
+        let mut extensions = span.extensions_mut();
+        let (Some(mut open), Some(own), Some(spans)) = (
+            extensions.remove::<OpenSpan>(),
+            extensions.remove::<TraceContext>(),
+            extensions.remove::<Arc<CallSpans>>(),
+        ) else {
+            return;
+        };
+        drop(extensions);
+        let is_call = open.name == CALL_SPAN;
+        if is_call && open.text(call::STATUS).is_none() {
+            return;
+        }
+        let left_out = spans
+            .opened
+            .load(Ordering::Relaxed)
+            .saturating_sub(CALL_SPANS_MAX);
+        if is_call && left_out > 0 {
+            open.fields.push((LEFT_OUT, left_out.into()));
+        }
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
+        open.bound(&redactor);
+        let exported = redactor.scrub(open.export(&own)).into_inner();
+        let mut closed = lock(&spans.closed);
+        closed.push(exported);
+        if is_call {
+            closed.drain(..).for_each(|span| self.exporter.send(span));
         }
     }
 }
 
+/// The context of a trace that begins here.
+fn new_trace() -> Option<TraceContext> {
+    let ids = digest::hex(token::random(24).as_bytes());
+    TraceContext::new(&format!("00-{}-{}-01", &ids[..32], &ids[32..48]), None)
+}
+
 impl Visit for OpenSpan {
+    fn record_bool(&mut self, field: &field::Field, value: bool) {
+        self.fields.push((field.name(), value.into()));
+    }
+
+    fn record_u64(&mut self, field: &field::Field, value: u64) {
+        self.fields.push((field.name(), value.into()));
+    }
+
     fn record_str(&mut self, field: &field::Field, value: &str) {
-        self.fields.push((field.name(), value.to_owned()));
+        self.fields.push((field.name(), value.to_owned().into()));
     }
 
     fn record_debug(&mut self, field: &field::Field, value: &dyn std::fmt::Debug) {
@@ -216,76 +320,85 @@ impl Visit for OpenSpan {
 }
 
 impl OpenSpan {
-    fn get(&self, name: &str) -> Option<&str> {
+    fn text(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(field, _)| *field == name);
-        found.map(|(_, value)| value.as_str())
+        found.and_then(|(_, value)| value.as_text())
     }
 
-    /// Scrubs the texts and then truncates them: a client chooses tool name and id, and thousands of spans may wait.
+    /// Scrubs the texts and then truncates them: a client chooses tool name and id, an upstream the names of its tools, and thousands of
+    /// spans may wait.
     fn bound(&mut self, redactor: &Redactor) {
-        for (_, text) in &mut self.fields {
-            if text.len() > TEXT_BYTES_MAX {
+        for (_, value) in &mut self.fields {
+            if let Field::Text(text) = value
+                && text.len() > TEXT_BYTES_MAX
+            {
                 *text = prefix(&redactor.scrub_str(text), TEXT_BYTES_MAX).to_owned();
             }
         }
     }
 
-    /// The span in OTLP's JSON.
-    fn export(&self) -> Payload {
-        let random = || digest::hex(token::random(24).as_bytes());
+    /// The span in OTLP's JSON, with the ids of `own`.
+    fn export(&self, own: &TraceContext) -> Payload {
         let attributes = self
             .fields
             .iter()
             .filter(|(name, _)| !NOT_ATTRIBUTES.contains(name))
-            .map(|(name, value)| attribute(name, value));
-        let status = match self.get(call::ERROR) {
+            .map(|(name, value)| attribute(name, value.clone()));
+        let status = match self.text(call::ERROR) {
             Some(reason) => Payload::new()
                 .with("code", STATUS_ERROR)
                 .with("message", reason.to_owned()),
             None => Payload::new(),
         };
-        let trace_id = self.get(call::TRACE_ID).map(ToOwned::to_owned);
+        let kind = match self.name {
+            CALL_SPAN => KIND_SERVER,
+            UPSTREAM_SPAN => KIND_CLIENT,
+            _ => KIND_INTERNAL,
+        };
+        let name = match self.text(call::TOOL) {
+            Some(tool) => format!("{} {tool}", self.name),
+            None => self.name.to_owned(),
+        };
         let mut span = Payload::new()
             .with("attributes", Field::List(attributes.collect()))
             .with("endTimeUnixNano", nanos(clock::now_micros()))
-            .with("kind", KIND_SERVER)
-            .with(
-                "name",
-                format!("{CALL_SPAN} {}", self.get(call::TOOL).unwrap_or_default()),
-            )
-            .with("spanId", random()[..16].to_owned())
+            .with("kind", kind)
+            .with("name", name)
+            .with("spanId", own.span_id().to_owned())
             .with("startTimeUnixNano", nanos(self.started_micros))
             .with("status", status)
-            .with(
-                "traceId",
-                trace_id.unwrap_or_else(|| random()[..32].to_owned()),
-            );
-        if let Some(parent) = self.get(call::PARENT) {
-            span.set("parentSpanId", parent.to_owned());
+            .with("traceId", own.trace_id().to_owned());
+        if let Some(parent) = &self.parent {
+            span.set("parentSpanId", parent.clone());
         }
-        if let Some(state) = self.get(call::STATE) {
+        if let Some(state) = own.state() {
             span.set("traceState", state.to_owned());
         }
         span
     }
 }
 
-fn attribute(key: &'static str, value: &str) -> Field {
-    let value = Payload::new().with("stringValue", value.to_owned());
+fn attribute(key: &'static str, value: Field) -> Field {
+    // 64-bit integers are strings in this format.
+    let value = match value {
+        Field::Bool(_) => Payload::new().with("boolValue", value),
+        Field::Int(number) => Payload::new().with("intValue", number.to_string()),
+        text => Payload::new().with("stringValue", text),
+    };
     Field::Object(Payload::new().with("key", key).with("value", value))
 }
 
-/// 64-bit integers are strings in this format.
+/// A time in the format's unit, as it writes integers.
 fn nanos(micros: i64) -> String {
     format!("{}000", micros.max(0))
 }
 
 /// The request body for a batch.
 fn request(spans: Vec<Payload>) -> String {
-    let version = attribute("service.version", PACKAGE_VERSION);
+    let version = attribute("service.version", PACKAGE_VERSION.into());
     let resource = Payload::new().with(
         "attributes",
-        Field::List(vec![attribute("service.name", NAME), version]),
+        Field::List(vec![attribute("service.name", NAME.into()), version]),
     );
     let scope = Payload::new()
         .with("name", NAME)

@@ -431,7 +431,7 @@ fn metered<T>(
     work: impl FnOnce(&MeteredProgram<'_>) -> T,
 ) -> T {
     let _evaluation =
-        tracing::info_span!(EVALUATION_SPAN, in_session = expires.is_some()).entered();
+        tracing::info_span!(EVALUATION_SPAN, "ptc.session" = expires.is_some()).entered();
     let programs = job.programs;
     let limits = limits(programs);
     let deadline = Instant::now() + Duration::from_millis(programs.timeout_ms);
@@ -528,7 +528,7 @@ pub fn planned(
     deadline: Instant,
     conclude: ptc_agent::Conclude<'_>,
 ) -> Result<(), Limit> {
-    let _evaluation = tracing::info_span!(EVALUATION_SPAN, in_session = false).entered();
+    let _evaluation = tracing::info_span!(EVALUATION_SPAN, "ptc.session" = false).entered();
     let host = CallHost::new(call, &programs.redactor, None, deadline, calls);
     let limits = limits(programs);
     let meter = Meter::new(&limits, &host);

@@ -695,7 +695,9 @@ impl Exchange<'_> {
         if self.open.fetch_add(1, Ordering::AcqRel) >= questions_max {
             return Err(WorkerFault::ProtocolViolation("it asked too much at once"));
         }
+        let span = tracing::Span::current();
         let started = std::thread::Builder::new().spawn_scoped(scope, move || {
+            let _evaluation = span.entered();
             self.task.place.meter.within(|| {
                 let reply = self.answer(&question);
                 // Decremented before the reply is sent: the next question may arrive as soon as the process has it.

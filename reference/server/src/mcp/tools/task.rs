@@ -438,7 +438,7 @@ impl TaskHost for TaskUpstreams<'_> {
 
     fn turn(&self, number: u32) {
         self.turn.store(number, Ordering::Relaxed);
-        *lock(&self.turn_span) = tracing::info_span!("planner_turn", turn = number);
+        *lock(&self.turn_span) = tracing::info_span!("planner_turn", "ptc.turn" = number);
     }
 
     fn may_have_written(&self) -> bool {
