@@ -292,7 +292,7 @@ fn spans_of_a_call_are_a_tree() {
             let id = span["spanId"].as_str().unwrap();
             format!("00-0af7651916cd43dd8448eb211c80319c-{id}-00")
         };
-        let own: BTreeSet<_> = good.iter().chain([&bad]).map(|span| of(span)).collect();
+        let own: BTreeSet<_> = good.iter().chain([&bad]).map(of).collect();
         assert_eq!(own, parents.try_iter().collect(), "{isolation}");
     }
 }
