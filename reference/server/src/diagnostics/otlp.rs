@@ -1,8 +1,9 @@
 //! Sends the spans of each observed call to an OpenTelemetry collector, as OTLP's JSON over HTTP. Built with the feature `otlp` only.
 //!
-//! The span of a call is the root; those opened within it are sent with it, up to a limit, when it was answered. Each keeps a [`TraceContext`] that
-//! names it among its extensions, for the upstream calls made in it. Spans wait in a bounded queue for a separate thread: a slow or missing collector costs spans and a warning, but no call. Spans contain
-//! names, sizes and outcomes, never programs or values. Knows nothing of how calls run.
+//! The span of a call is the root; those opened within it are sent with it, up to a limit, when it was answered. Each keeps a
+//! [`TraceContext`] that names it among its extensions, for the upstream calls made in it. Spans wait in a bounded queue for a separate
+//! thread: a slow or missing collector costs spans and a warning, but no call. Spans contain names, sizes and outcomes, never programs or
+//! values. Knows nothing of how calls run.
 
 use crate::clock;
 use crate::diagnostics::log::{REQUEST_SPAN, TARGETS};
