@@ -1,10 +1,7 @@
 //! A check function for hostile input, driven by fuzzers and by seeded tests. It panics when a promise is broken.
 
-use crate::agentic::Agentic;
-use crate::diagnostics::Sinks;
-use crate::evaluation::pool::ThreadPool;
-use crate::server::{Server, ServerParts};
-use crate::settings::{Origin, Settings};
+use super::{settings, threadless_server};
+use crate::settings::Origin;
 use crate::transport::http::accept::{ConnectionLimits, Peer, serve_connection};
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::permits::ConnectionPermits;
@@ -134,16 +131,9 @@ impl FuzzedServer {
             "--http-auth-rate-limit=false",
             &format!("--http-auth-token={TOKEN}"),
         ];
-        let flags = flags.map(str::to_owned);
-        let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
+        let settings = settings(&flags.map(str::to_owned));
         let http = settings.http.clone().expect("it serves HTTP");
-        let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-        let parts =
-            ServerParts::in_process(settings, Sinks::default(), Redactor::empty(), None, agentic);
-        let server = Server::of(ServerParts {
-            pool: ThreadPool::without_threads(),
-            ..parts
-        });
+        let server = threadless_server(settings, Redactor::empty(), None);
         let endpoint = Arc::new(Endpoint::new(server, http));
         FuzzedServer {
             executor,

@@ -4,11 +4,8 @@
 //! upstreams: the waiting of programs is simulated separately.
 
 use super::{Choices, SimulationReport, request};
-use crate::agentic::Agentic;
-use crate::diagnostics::Sinks;
-use crate::evaluation::pool::ThreadPool;
-use crate::server::{Server, ServerParts};
-use crate::settings::Settings;
+use crate::checks::{settings, threadless_server};
+use crate::server::Server;
 use crate::transport::http::accept;
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::stream::{Closed, DetectClose};
@@ -127,7 +124,7 @@ struct Caps {
     programs_sessions: usize,
 }
 
-/// A server without upstreams and without threads.
+/// A server without upstreams.
 fn server(caps: &Caps) -> Arc<Server> {
     let flags = [
         "--http".to_owned(),
@@ -154,14 +151,7 @@ fn server(caps: &Caps) -> Arc<Server> {
         format!("--http-shutdown-grace-ms={}", GRACE.as_millis()),
         format!("--program-timeout-ms={}", PROGRAM_TIMEOUT.as_millis()),
     ];
-    let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
-    let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-    let parts =
-        ServerParts::in_process(settings, Sinks::default(), Redactor::empty(), None, agentic);
-    Server::of(ServerParts {
-        pool: ThreadPool::without_threads(),
-        ..parts
-    })
+    threadless_server(settings(&flags), Redactor::empty(), None)
 }
 
 /// Accepts the connections that the scheduler makes.

@@ -12,16 +12,13 @@ mod peers;
 
 pub use choices::Choices;
 
-use crate::agentic::Agentic;
 use crate::call::Responder;
-use crate::diagnostics::Sinks;
-use crate::evaluation::pool::ThreadPool;
+use crate::checks::{settings, threadless_server};
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::handler::Handler;
 use crate::render::reply::Reply;
-use crate::server::{Server, ServerParts};
-use crate::settings::Settings;
+use crate::server::Server;
 use crate::upstreams;
 use model::{CallKey, Sessions};
 use peers::{Behavior, CANARY, NAMES, PeerStart, Peers};
@@ -136,7 +133,7 @@ pub fn run(
     report
 }
 
-/// A server with its upstreams, without threads, on the executor's clock.
+/// A server with its upstreams, on the executor's clock.
 fn server(
     executor: &tokio::runtime::Runtime,
     [concurrent, sessions, per_owner]: [usize; 3],
@@ -155,7 +152,7 @@ fn server(
         format!("--upstream-call-timeout-ms={}", CALL_TIMEOUT.as_millis()),
         "--max-upstream-response-bytes=2048".to_owned(),
     ];
-    let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
+    let settings = settings(&flags);
     let entry = |name: &str| (name.to_owned(), Peers::entry(name));
     let entries: serde_json::Map<String, Value> = NAMES.into_iter().map(entry).collect();
     let config = json!({
@@ -182,13 +179,7 @@ fn server(
         .expect("the entries are right")
         .start(redactor.clone());
     let upstreams = executor.block_on(started).expect("the peers start");
-    let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-    let sinks = Sinks::default();
-    let parts = ServerParts::in_process(settings, sinks, redactor, Some(upstreams), agentic);
-    Server::of(ServerParts {
-        pool: ThreadPool::without_threads(),
-        ..parts
-    })
+    threadless_server(settings, redactor, Some(upstreams))
 }
 
 /// Lets the scheduler continue while a program waits, and lets only one thread run at a time.
