@@ -3,24 +3,24 @@
 use conformance::target::reference::cargo;
 
 use crate::golden::FILES;
+use anyhow::{Context, Result, bail};
 
 /// Writes every golden file, and reports which ones changed. Snapshots are written by the tests that own them, which are called `golden`.
 ///
 /// # Errors
 /// When a file can't be rendered or written.
-pub fn run() -> Result<(), String> {
+pub fn run() -> Result<()> {
     let suite = crate::suite()?;
     let directory = crate::root().join("golden");
     crate::guarded_fs::create_dir_all(&directory)
-        .map_err(|error| format!("{}: {error}", directory.display()))?;
+        .with_context(|| directory.display().to_string())?;
     for file in FILES {
         let path = directory.join(file.name);
         let text = (file.render)(&suite)?;
         if std::fs::read_to_string(&path).ok().as_deref() == Some(&text) {
             continue;
         }
-        crate::guarded_fs::write(&path, text)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::guarded_fs::write(&path, text).with_context(|| path.display().to_string())?;
         eprintln!("golden/{} changed", file.name);
     }
     let status = cargo()
@@ -28,10 +28,10 @@ pub fn run() -> Result<(), String> {
         .current_dir(crate::root())
         .env("INSTA_UPDATE", "always")
         .status()
-        .map_err(|error| format!("cargo test: {error}"))?;
+        .context("cargo test")?;
     if status.success() {
         Ok(())
     } else {
-        Err(format!("the snapshots' tests: {status}"))
+        bail!("the snapshots' tests: {status}")
     }
 }

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::{Value, json};
 
+use anyhow::{Context, Error, Result, bail};
+
 /// Corpus files of programs; the others need a server, or test the wording of errors and descriptions.
 const AREAS: &[&str] = &[
     "aggregates-order",
@@ -53,14 +55,14 @@ pub struct ClojureCheckOptions {
 ///
 /// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row matches no difference, or its
 /// divergence is not on the page.
-pub fn run(options: &ClojureCheckOptions) -> Result<(), String> {
+pub fn run(options: &ClojureCheckOptions) -> Result<()> {
     let programs = programs()?;
     let answers = clojure(&programs)?;
     let mut table = table()?;
     let (mut compared, mut differ, mut unexplained) = (None, 0usize, 0usize);
     let (mut list, mut counts) = (String::new(), BTreeMap::new());
     for line in answers.lines() {
-        let (id, said) = line.split_once('\t').ok_or("a line without columns")?;
+        let (id, said) = line.split_once('\t').context("a line without columns")?;
         if id == "compared" {
             compared = Some(said);
             continue;
@@ -77,7 +79,7 @@ pub fn run(options: &ClojureCheckOptions) -> Result<(), String> {
         crate::write_stdout(&list);
         return Ok(());
     }
-    let compared = compared.ok_or("clojure ended before its last program")?;
+    let compared = compared.context("clojure ended before its last program")?;
     for (divergence, count) in &counts {
         list += &format!("{count:5} {divergence}\n");
     }
@@ -97,7 +99,7 @@ pub fn run(options: &ClojureCheckOptions) -> Result<(), String> {
     faults.extend(unrecorded(counts.into_keys().filter(|id| *id != "-")));
     match faults.is_empty() {
         true => Ok(()),
-        false => Err(faults.join("\n")),
+        false => bail!("{}", faults.join("\n")),
     }
 }
 
@@ -110,12 +112,12 @@ struct Row {
 }
 
 /// The rows, by case.
-fn table() -> Result<BTreeMap<&'static str, Row>, String> {
+fn table() -> Result<BTreeMap<&'static str, Row>> {
     let row = |line: &'static str| {
         let mut columns = line.splitn(3, '\t');
         match (columns.next(), columns.next(), columns.next()) {
             (Some(id), Some(divergence), Some(said)) => Ok((id, Row { divergence, said })),
-            _ => Err(format!("a row without columns: {line}")),
+            _ => bail!("a row without columns: {line}"),
         }
     };
     DIFFERENCES.lines().map(row).collect()
@@ -138,15 +140,14 @@ struct Program {
 }
 
 /// Programs by the id of their case.
-fn programs() -> Result<BTreeMap<String, Program>, String> {
+fn programs() -> Result<BTreeMap<String, Program>> {
     let mut all = BTreeMap::new();
     for area in AREAS {
         let path = crate::root().join(format!("spec/corpus/{area}.jsonl"));
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         for line in text.lines() {
-            let case: Value = serde_json::from_str(line)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+            let case: Value =
+                serde_json::from_str(line).with_context(|| path.display().to_string())?;
             let Some(id) = case["id"].as_str() else {
                 continue;
             };
@@ -239,7 +240,7 @@ fn value(result: &Value) -> Option<String> {
 }
 
 /// The script's output for `programs`.
-fn clojure(programs: &BTreeMap<String, Program>) -> Result<String, String> {
+fn clojure(programs: &BTreeMap<String, Program>) -> Result<String> {
     // The script reads everything before it prints anything.
     run_clojure(
         "ptc-clojure-check.clj",
@@ -250,18 +251,13 @@ fn clojure(programs: &BTreeMap<String, Program>) -> Result<String, String> {
 }
 
 /// The output of `script`, which is saved as `name`, when it gets a directory, which is also on its class path.
-pub fn run_in_jvm(name: &str, script: &str, dir: &Path) -> Result<String, String> {
+pub fn run_in_jvm(name: &str, script: &str, dir: &Path) -> Result<String> {
     run_clojure(name, script, Some(dir), "")
 }
 
-fn run_clojure(
-    name: &str,
-    script: &str,
-    dir: Option<&Path>,
-    input: &str,
-) -> Result<String, String> {
+fn run_clojure(name: &str, script: &str, dir: Option<&Path>, input: &str) -> Result<String> {
     let path = std::env::temp_dir().join(name);
-    crate::guarded_fs::write(&path, script).map_err(|error| error.to_string())?;
+    crate::guarded_fs::write(&path, script)?;
     let mut command = Command::new("clojure");
     command.arg(&path).env("JDK_JAVA_OPTIONS", JVM_OPTIONS);
     if let Some(dir) = dir {
@@ -273,20 +269,16 @@ fn run_clojure(
         .spawn()
         .map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                "clojure is not installed; on Debian: apt-get install clojure".to_owned()
+                Error::msg("clojure is not installed; on Debian: apt-get install clojure")
             }
-            _ => error.to_string(),
+            _ => error.into(),
         })?;
-    let mut stdin = child.stdin.take().ok_or("clojure takes no input")?;
-    stdin
-        .write_all(input.as_bytes())
-        .map_err(|error| format!("clojure: {error}"))?;
+    let mut stdin = child.stdin.take().context("clojure takes no input")?;
+    stdin.write_all(input.as_bytes()).context("clojure")?;
     drop(stdin);
-    let output = child
-        .wait_with_output()
-        .map_err(|error| error.to_string())?;
+    let output = child.wait_with_output()?;
     if !output.status.success() {
-        return Err(format!("clojure ended with {}", output.status));
+        bail!("clojure ended with {}", output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -10,6 +10,7 @@ use clap::Args;
 use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Pulse, Reason, Value, run as evaluate};
 
 use crate::clojure_check::unrecorded;
+use anyhow::{Context, Result, bail};
 
 /// Splits the files into assertions, and prints those that hold in its JVM.
 const SCRIPT: &str = include_str!("clojure_suite.clj");
@@ -50,11 +51,11 @@ enum AssertionResult {
 ///
 /// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row of the table matches no difference,
 /// or its divergence is not on the page.
-pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
+pub fn run(options: &ClojureSuiteOptions) -> Result<()> {
     let dir = options
         .dir
         .canonicalize()
-        .map_err(|error| format!("{}: {error}", options.dir.display()))?;
+        .with_context(|| options.dir.display().to_string())?;
     let answers = crate::clojure_check::run_in_jvm("ptc-clojure-suite.clj", SCRIPT, &dir)?;
     let mut table = table()?;
     let (mut seen, mut agree, mut outside) = (0usize, 0usize, BTreeMap::new());
@@ -123,7 +124,7 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
 }
 
 /// The faults of the table.
-fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<(), String> {
+fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<()> {
     let mut faults = Vec::new();
     if unexplained > 0 {
         faults.push(format!(
@@ -137,8 +138,7 @@ fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<()
     let ids: BTreeSet<_> = rows.iter().map(|row| row.why).collect();
     faults.extend(unrecorded(ids.into_iter()));
     let path = crate::root().join("spec/revisions/1.0.toml");
-    let revision =
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let revision = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let clauses: BTreeSet<_> = rows.iter().map(|row| row.clause).collect();
     let unknown = clauses
         .into_iter()
@@ -146,7 +146,7 @@ fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<()
     faults.extend(unknown.map(|clause| format!("revision 1.0 has no {clause}")));
     match faults.is_empty() {
         true => Ok(()),
-        false => Err(faults.join("\n")),
+        false => bail!("{}", faults.join("\n")),
     }
 }
 
@@ -165,19 +165,19 @@ const UNKNOWN: Row = Row {
 };
 
 /// The rows, by file and program.
-fn table() -> Result<BTreeMap<(&'static str, &'static str), Row>, String> {
+fn table() -> Result<BTreeMap<(&'static str, &'static str), Row>> {
     let row = |line: &'static str| {
         let columns: Vec<_> = line.splitn(4, '\t').collect();
         match columns[..] {
             [file, why, clause, program] => Ok(((file, program), Row { why, clause })),
-            _ => Err(format!("a row without columns: {line}")),
+            _ => bail!("a row without columns: {line}"),
         }
     };
     DIFFERENCES.lines().map(row).collect()
 }
 
 impl<'a> Assertion<'a> {
-    fn parse(line: &'a str) -> Result<Self, String> {
+    fn parse(line: &'a str) -> Result<Self> {
         let mut columns = line.splitn(3, '\t');
         match (columns.next(), columns.next(), columns.next()) {
             (Some(file), Some(kind), Some(program)) => Ok(Assertion {
@@ -185,7 +185,7 @@ impl<'a> Assertion<'a> {
                 fails: kind == "fails",
                 program,
             }),
-            _ => Err(format!("an assertion without columns: {line}")),
+            _ => bail!("an assertion without columns: {line}"),
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use conformance::suite::{Clause, Level, Suite};
 
 use crate::documents::Documents;
+use anyhow::{Context, Result};
 
 /// What is known about each anchor of a suite.
 pub struct Coverage<'s> {
@@ -26,7 +27,7 @@ impl<'s> Coverage<'s> {
     ///
     /// # Errors
     /// When the sources of the reference or the table of documents can't be read.
-    pub fn of(suite: &'s Suite) -> Result<Coverage<'s>, String> {
+    pub fn of(suite: &'s Suite) -> Result<Coverage<'s>> {
         let (mut cases, mut in_section) = (HashMap::new(), HashMap::new());
         for case in &suite.cases {
             *in_section.entry(case.section.as_str()).or_default() += 1;
@@ -161,12 +162,11 @@ impl<'s> Coverage<'s> {
 }
 
 /// The files below `reference/` that mention one of `anchors`, by anchor.
-fn references(anchors: &HashSet<&str>) -> Result<HashMap<String, BTreeSet<String>>, String> {
+fn references(anchors: &HashSet<&str>) -> Result<HashMap<String, BTreeSet<String>>> {
     let root = crate::root().join("reference");
     let mut found: HashMap<String, BTreeSet<String>> = HashMap::new();
     for path in sources(&root)? {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let name = path.strip_prefix(&root).unwrap_or(&path);
         for word in text.split(|c: char| !is_id_char(c)) {
             let trimmed = word.trim_end_matches(['.', '\'']);
@@ -185,13 +185,16 @@ fn references(anchors: &HashSet<&str>) -> Result<HashMap<String, BTreeSet<String
 ///
 /// # Errors
 /// When a directory can't be read.
-pub fn sources(directory: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut waiting = vec![directory.to_path_buf()];
     while let Some(directory) = waiting.pop() {
-        let with_path = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
-            let path = entry.map_err(with_path)?.path();
+        for entry in
+            std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?
+        {
+            let path = entry
+                .with_context(|| directory.display().to_string())?
+                .path();
             if path.is_dir() {
                 if !path.ends_with("target") {
                     waiting.push(path);

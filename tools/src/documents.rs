@@ -8,6 +8,8 @@ use std::path::Path;
 use conformance::suite::Suite;
 use serde::Deserialize;
 
+use anyhow::{Context, Result};
+
 /// The table, relative to the workspace.
 pub const FILE: &str = "spec/documents.toml";
 
@@ -57,14 +59,13 @@ impl Documents {
     ///
     /// # Errors
     /// When the table is missing or invalid, for example because a row occurs twice in a section.
-    pub fn read(root: &Path) -> Result<Documents, String> {
-        let text =
-            std::fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
+    pub fn read(root: &Path) -> Result<Documents> {
+        let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
         Documents::parse(&text)
     }
 
-    fn parse(text: &str) -> Result<Documents, String> {
-        toml::from_str(text).map_err(|error| format!("{FILE}: {error}"))
+    fn parse(text: &str) -> Result<Documents> {
+        toml::from_str(text).context(FILE)
     }
 
     /// Unproven rows, one per line: no clause, an unknown clause, a clause without cases or a reason, or clauses whose cases

@@ -3,6 +3,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 
+use anyhow::Result;
+
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -10,7 +12,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// When reading or writing fails.
-pub fn run() -> Result<(), String> {
+pub fn run() -> Result<()> {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let (mut chunk, mut lines, mut replies) = (vec![0; CHUNK_BYTES], Vec::new(), Vec::new());
     loop {
@@ -18,7 +20,7 @@ pub fn run() -> Result<(), String> {
             Ok(0) => return Ok(()),
             Ok(read) => lines.extend_from_slice(&chunk[..read]),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
         let Some(end) = lines.iter().rposition(|byte| *byte == b'\n') else {
             continue;
@@ -26,10 +28,7 @@ pub fn run() -> Result<(), String> {
         for line in lines.drain(..=end).as_slice().split(|byte| *byte == b'\n') {
             answer(line, &mut replies);
         }
-        output
-            .write_all(&replies)
-            .and_then(|()| output.flush())
-            .map_err(|error| error.to_string())?;
+        output.write_all(&replies).and_then(|()| output.flush())?;
         replies.clear();
     }
 }

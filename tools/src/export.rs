@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use conformance::{fixture, suite::bundle};
 
+use anyhow::{Context, Result, bail};
+
 /// Input and output of the export.
 #[derive(Args)]
 pub struct ExportOptions {
@@ -28,13 +30,13 @@ pub struct ExportOptions {
 ///
 /// # Errors
 /// When a fixture is malformed, a file can't be written, or the bundle violates its own schema.
-pub fn run(options: &ExportOptions) -> Result<(), String> {
+pub fn run(options: &ExportOptions) -> Result<()> {
     let spec = options
         .spec
         .clone()
         .unwrap_or_else(|| crate::root().join("spec"));
-    let suite = fixture::load(&spec).map_err(|error| error.to_string())?;
-    let text = bundle::write(&suite).map_err(|error| error.to_string())?;
+    let suite = fixture::load(&spec)?;
+    let text = bundle::write(&suite)?;
     let schema = bundle::schema();
     validate(&schema, &text)?;
     write(&options.out, &text)?;
@@ -44,11 +46,10 @@ pub fn run(options: &ExportOptions) -> Result<(), String> {
     Ok(())
 }
 
-fn validate(schema: &str, bundle: &str) -> Result<(), String> {
-    let schema = serde_json::from_str(schema).map_err(|error| format!("the schema: {error}"))?;
-    let bundle = serde_json::from_str(bundle).map_err(|error| format!("the bundle: {error}"))?;
-    let validator =
-        jsonschema::validator_for(&schema).map_err(|error| format!("the schema: {error}"))?;
+fn validate(schema: &str, bundle: &str) -> Result<()> {
+    let schema = serde_json::from_str(schema).context("the schema")?;
+    let bundle = serde_json::from_str(bundle).context("the bundle")?;
+    let validator = jsonschema::validator_for(&schema).context("the schema")?;
     let faults: Vec<String> = validator
         .iter_errors(&bundle)
         .take(10)
@@ -57,17 +58,13 @@ fn validate(schema: &str, bundle: &str) -> Result<(), String> {
     if faults.is_empty() {
         Ok(())
     } else {
-        Err(format!(
-            "the bundle breaks its schema:\n{}",
-            faults.join("\n")
-        ))
+        bail!("the bundle breaks its schema:\n{}", faults.join("\n"))
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let failed = |error| format!("{}: {error}", path.display());
+fn write(path: &Path, text: &str) -> Result<()> {
     if let Some(directory) = path.parent() {
-        crate::guarded_fs::create_dir_all(directory).map_err(failed)?;
+        crate::guarded_fs::create_dir_all(directory).with_context(|| path.display().to_string())?;
     }
-    crate::guarded_fs::write(path, text).map_err(failed)
+    crate::guarded_fs::write(path, text).with_context(|| path.display().to_string())
 }

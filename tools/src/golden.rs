@@ -10,6 +10,7 @@ use conformance::target::reference::cargo;
 use serde_json::Value;
 
 use crate::coverage::Coverage;
+use anyhow::{Context, Error, Result, bail};
 
 /// The variable that names the server's executable if it is already built; otherwise cargo builds one.
 const BINARY: &str = "TOUCHSTONE_PTC";
@@ -17,7 +18,7 @@ const BINARY: &str = "TOUCHSTONE_PTC";
 /// One file below `golden/`.
 pub struct Golden {
     pub name: &'static str,
-    pub render: fn(&Suite) -> Result<String, String>,
+    pub render: fn(&Suite) -> Result<String>,
 }
 
 /// Files that take too long to be rendered each time: `cargo tool mutants --table` writes them.
@@ -54,7 +55,7 @@ pub const FILES: &[Golden] = &[
     },
 ];
 
-fn builtins(_: &Suite) -> Result<String, String> {
+fn builtins(_: &Suite) -> Result<String> {
     let mut text = String::from(
         "# Builtins and special forms\n\nWritten by `cargo tool bless`.\n\n\
          | Name | Id | Called | What it does |\n|---|---|---|---|\n",
@@ -73,7 +74,7 @@ fn builtins(_: &Suite) -> Result<String, String> {
 }
 
 /// The server's tools when it is started with `flags`.
-fn tools_list(flags: &[&str]) -> Result<String, String> {
+fn tools_list(flags: &[&str]) -> Result<String> {
     let mut arguments = vec!["start", "--log-level", "error"];
     arguments.extend(flags);
     let answered = ptc(
@@ -91,15 +92,15 @@ fn tools_list(flags: &[&str]) -> Result<String, String> {
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .find(|frame| frame["id"] == 2)
-        .ok_or_else(|| format!("ptc {arguments:?} did not answer tools/list: {answered}"))?;
+        .with_context(|| format!("ptc {arguments:?} did not answer tools/list: {answered}"))?;
     serde_json::to_string_pretty(&list["result"])
         .map(|text| text + "\n")
-        .map_err(|error| error.to_string())
+        .map_err(Error::from)
 }
 
 /// The standard output of `ptc`, run without settings in its environment.
-fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
-    let with_command = |error: std::io::Error| format!("ptc {}: {error}", arguments.join(" "));
+fn ptc(arguments: &[&str], input: &str) -> Result<String> {
+    let place = format!("ptc {}", arguments.join(" "));
     let mut command = match std::env::var_os(BINARY) {
         Some(binary) => Command::new(binary),
         None => {
@@ -118,13 +119,17 @@ fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
             command.env_remove(name);
         }
     }
-    let mut child = command.spawn().map_err(with_command)?;
+    let mut child = command.spawn().with_context(|| place.to_string())?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).map_err(with_command)?;
+        stdin
+            .write_all(input.as_bytes())
+            .with_context(|| place.to_string())?;
     }
-    let output = child.wait_with_output().map_err(with_command)?;
+    let output = child
+        .wait_with_output()
+        .with_context(|| place.to_string())?;
     if !output.status.success() {
-        return Err(format!("ptc {}: {}", arguments.join(" "), output.status));
+        bail!("ptc {}: {}", arguments.join(" "), output.status);
     }
-    String::from_utf8(output.stdout).map_err(|error| error.to_string())
+    String::from_utf8(output.stdout).map_err(Error::from)
 }

@@ -22,6 +22,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use conformance::{fixture, suite::Suite};
 
+use anyhow::{Error, Result};
+
 ptc_lang::counting_allocator!();
 
 /// Tools for working on the project.
@@ -72,8 +74,9 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
+        Err(error) => {
+            // With the places that it passed as context.
+            eprintln!("{error:#}");
             ExitCode::FAILURE
         }
     }
@@ -86,8 +89,8 @@ fn root() -> PathBuf {
 }
 
 /// The specification of the workspace.
-fn suite() -> Result<Suite, String> {
-    fixture::load(&root().join("spec")).map_err(|error| error.to_string())
+fn suite() -> Result<Suite> {
+    fixture::load(&root().join("spec")).map_err(Error::from)
 }
 
 /// Writes to standard output. An error means that the reader has closed its end, and is ignored.

@@ -10,6 +10,7 @@ use conformance::suite::Suite;
 
 use crate::check;
 use crate::coverage::Coverage;
+use anyhow::{Context, Result, bail};
 
 /// Options of the report.
 #[derive(Args)]
@@ -32,7 +33,7 @@ const NAMED_MAX: usize = 60;
 ///
 /// # Errors
 /// When a clause has neither case nor reason, no run judged any of its cases, or nothing proves a row of the source documents.
-pub fn run(options: &MatrixOptions) -> Result<(), String> {
+pub fn run(options: &MatrixOptions) -> Result<()> {
     let suite = crate::suite()?;
     if let Some(version) = &options.revision {
         crate::write_stdout(&clauses_added(&suite, version)?);
@@ -41,7 +42,7 @@ pub fn run(options: &MatrixOptions) -> Result<(), String> {
     let coverage = Coverage::of(&suite)?;
     if let Some(path) = &options.table {
         crate::guarded_fs::write(path, coverage.matrix())
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+            .with_context(|| path.display().to_string())?;
     }
     crate::write_stdout(&format!("{}\n", coverage.summary()));
     let mut missing: Vec<String> = coverage
@@ -52,8 +53,7 @@ pub fn run(options: &MatrixOptions) -> Result<(), String> {
         .collect();
     if !options.runs.is_empty() {
         let runs: Result<Vec<Run>, _> = options.runs.iter().map(|path| Run::read(path)).collect();
-        let runs = runs.map_err(|error| error.to_string())?;
-        missing.extend(unjudged_clauses(&suite, &runs));
+        missing.extend(unjudged_clauses(&suite, &runs?));
     }
     if missing.is_empty() {
         return Ok(());
@@ -63,7 +63,7 @@ pub fn run(options: &MatrixOptions) -> Result<(), String> {
     if hidden > 0 {
         missing.push(format!("… and {hidden} more"));
     }
-    Err(missing.join("\n"))
+    bail!("{}", missing.join("\n"))
 }
 
 /// Clauses with cases of which no run judged any.
@@ -99,7 +99,7 @@ fn is_judged(status: Status) -> bool {
 }
 
 /// The clauses that no earlier revision lists, with their levels, as TOML.
-fn clauses_added(suite: &Suite, version: &str) -> Result<String, String> {
+fn clauses_added(suite: &Suite, version: &str) -> Result<String> {
     let earlier = check::revisions::clauses_before(&crate::root(), version)?;
     let mut text = String::from("[added]\n");
     let mut clauses: Vec<_> = suite.clauses.iter().collect();

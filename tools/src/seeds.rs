@@ -10,6 +10,8 @@ use conformance::suite::{
 };
 use serde_json::{Value, json};
 
+use anyhow::{Context, Result};
+
 /// Output of the seeds.
 #[derive(Args)]
 pub struct SeedsOptions {
@@ -25,15 +27,14 @@ const BYTES_MAX: usize = 8 * 1024;
 ///
 /// # Errors
 /// When the suite can't be read or a file can't be written.
-pub fn run(options: &SeedsOptions) -> Result<(), String> {
+pub fn run(options: &SeedsOptions) -> Result<()> {
     let suite = crate::suite()?;
     let mut inputs: BTreeSet<(&str, Vec<u8>)> = BTreeSet::new();
     for case in &suite.cases {
         inputs.extend(case_inputs(case));
     }
     for path in pages(&crate::root().join("spec"))? {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         // A section is treated as a page.
         inputs.extend(
             text.split("\n## ")
@@ -46,10 +47,10 @@ pub fn run(options: &SeedsOptions) -> Result<(), String> {
             continue;
         }
         let directory = options.out.join(kind);
-        let with_path = |error| format!("{}: {error}", directory.display());
-        crate::guarded_fs::create_dir_all(&directory).map_err(with_path)?;
+        crate::guarded_fs::create_dir_all(&directory)
+            .with_context(|| directory.display().to_string())?;
         crate::guarded_fs::write(&directory.join(format!("{written:05}")), bytes)
-            .map_err(with_path)?;
+            .with_context(|| directory.display().to_string())?;
         written += 1;
     }
     eprintln!("{}: {written} inputs", options.out.display());
@@ -206,13 +207,16 @@ fn bytes(text: &Text) -> Option<Vec<u8>> {
         .flatten()
 }
 
-fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
+fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_path_buf()];
     while let Some(directory) = waiting.pop() {
-        let with_path = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
-            let path = entry.map_err(with_path)?.path();
+        for entry in
+            std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?
+        {
+            let path = entry
+                .with_context(|| directory.display().to_string())?
+                .path();
             if path.is_dir() {
                 waiting.push(path);
             } else if path.extension().is_some_and(|extension| extension == "md") {

@@ -9,6 +9,7 @@ use conformance::target::link::free_port;
 
 use super::row::{Row, median_of};
 use super::stdio::{CALL, INITIALIZE, INITIALIZED, StdioServer};
+use anyhow::{Context, Error, Result, bail};
 
 /// Number of calls on one connection, after a tenth as many for warm-up.
 const CALLS: usize = 5_000;
@@ -26,7 +27,7 @@ const CALLS_A_SECOND_MIN: f64 = 15_000.0;
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Measures the server that `command` starts.
-pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
+pub(super) fn measure(command: &[String]) -> Result<Vec<Row>> {
     let (_server, port) = start_http(command, "thread")?;
     let alone = round_trip(&mut HttpClient::open(port)?)?;
     let together = concurrent_rate(port)?;
@@ -49,11 +50,8 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 }
 
 /// Starts a server with this kind of isolation; returns it with its port.
-pub(super) fn start_http(
-    command: &[String],
-    isolation: &str,
-) -> Result<(StdioServer, u16), String> {
-    let port = free_port().map_err(|error| format!("no port is free: {error}"))?;
+pub(super) fn start_http(command: &[String], isolation: &str) -> Result<(StdioServer, u16)> {
+    let port = free_port().context("no port is free")?;
     let flags = [
         "--http",
         "--http-port",
@@ -67,7 +65,7 @@ pub(super) fn start_http(
     Ok((StdioServer::start(&[command, &flags].concat())?, port))
 }
 
-fn round_trip(session: &mut HttpClient) -> Result<Duration, String> {
+fn round_trip(session: &mut HttpClient) -> Result<Duration> {
     let mut times = Vec::with_capacity(CALLS);
     for at in 0..CALLS + CALLS / 10 {
         let began = Instant::now();
@@ -80,8 +78,8 @@ fn round_trip(session: &mut HttpClient) -> Result<Duration, String> {
 }
 
 /// The number of answered calls per second.
-fn concurrent_rate(port: u16) -> Result<f64, String> {
-    let sessions: Result<Vec<HttpClient>, String> =
+fn concurrent_rate(port: u16) -> Result<f64> {
+    let sessions: Result<Vec<HttpClient>> =
         (0..CONNECTIONS).map(|_| HttpClient::open(port)).collect();
     let began = Instant::now();
     let calls = std::thread::scope(|scope| {
@@ -94,14 +92,14 @@ fn concurrent_rate(port: u16) -> Result<f64, String> {
                         session.call()?;
                         calls += 1;
                     }
-                    Ok::<u32, String>(calls)
+                    Ok::<u32, Error>(calls)
                 })
             })
             .collect();
         let counts = threads
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| "a client broke".to_owned())?);
-        counts.sum::<Result<u32, String>>()
+            .map(|thread| thread.join().map_err(|_| Error::msg("a client broke"))?);
+        counts.sum::<Result<u32>>()
     })?;
     Ok(f64::from(calls) / began.elapsed().as_secs_f64())
 }
@@ -117,12 +115,14 @@ pub(super) struct HttpClient {
 }
 
 impl HttpClient {
-    pub(super) fn open(port: u16) -> Result<HttpClient, String> {
+    pub(super) fn open(port: u16) -> Result<HttpClient> {
         let stream = connect(port)?;
-        let with_port = |error: std::io::Error| format!("port {port}: {error}");
-        stream.set_nodelay(true).map_err(with_port)?;
+        let place = format!("port {port}");
+        stream
+            .set_nodelay(true)
+            .with_context(|| place.to_string())?;
         let mut session = HttpClient {
-            input: BufReader::new(stream.try_clone().map_err(with_port)?),
+            input: BufReader::new(stream.try_clone().with_context(|| place.to_string())?),
             output: stream,
             headers: format!(
                 "Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
@@ -132,44 +132,42 @@ impl HttpClient {
         };
         let id = session
             .post(INITIALIZE)?
-            .ok_or("the server names no session")?;
+            .context("the server names no session")?;
         session.headers += &format!("MCP-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
         session.post(INITIALIZED)?;
         session.call()?;
         Ok(session)
     }
 
-    fn call(&mut self) -> Result<(), String> {
+    fn call(&mut self) -> Result<()> {
         self.post(CALL)?;
         let result = b"user=> 3";
         if self.body.windows(result.len()).any(|part| part == result) {
             return Ok(());
         }
-        Err(format!(
+        bail!(
             "no answer to (+ 1 2): {}",
             String::from_utf8_lossy(&self.body)
-        ))
+        )
     }
 
     /// Sends `message` and returns the body of the response.
-    pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
+    pub(super) fn ask(&mut self, message: &str) -> Result<&str> {
         self.post(message)?;
-        std::str::from_utf8(&self.body).map_err(|error| error.to_string())
+        std::str::from_utf8(&self.body).map_err(Error::from)
     }
 
     /// Sends `message` and reads the response; returns the session id in it.
-    fn post(&mut self, message: &str) -> Result<Option<String>, String> {
+    fn post(&mut self, message: &str) -> Result<Option<String>> {
         let request = format!(
             "POST /mcp HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{message}",
             self.headers,
             message.len()
         );
-        self.output
-            .write_all(request.as_bytes())
-            .map_err(|error| error.to_string())?;
+        self.output.write_all(request.as_bytes())?;
         let status = self.read_line()?.to_owned();
         if !status.starts_with("HTTP/1.1 20") {
-            return Err(format!("the server answers {status}"));
+            bail!("the server answers {status}");
         }
         let (mut length, mut session) = (0, None);
         loop {
@@ -179,36 +177,37 @@ impl HttpClient {
             };
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => {
-                    length = value.trim().parse().map_err(|_| format!("an odd {line}"))?
+                    length = value
+                        .trim()
+                        .parse()
+                        .with_context(|| format!("an odd {line}"))?
                 }
                 "mcp-session-id" => session = Some(value.trim().to_owned()),
                 _ => {}
             }
         }
         self.body.resize(length, 0);
-        self.input
-            .read_exact(&mut self.body)
-            .map_err(|error| error.to_string())?;
+        self.input.read_exact(&mut self.body)?;
         Ok(session)
     }
 
-    fn read_line(&mut self) -> Result<&str, String> {
+    fn read_line(&mut self) -> Result<&str> {
         self.line.clear();
         match self.input.read_line(&mut self.line) {
-            Ok(0) => Err("the server hung up".to_owned()),
+            Ok(0) => bail!("the server hung up"),
             Ok(_) => Ok(self.line.trim_end()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
-pub(super) fn connect(port: u16) -> Result<TcpStream, String> {
+pub(super) fn connect(port: u16) -> Result<TcpStream> {
     let began = Instant::now();
     loop {
         match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
             Ok(stream) => return Ok(stream),
             Err(error) if began.elapsed() > LISTENS_WITHIN => {
-                return Err(format!("port {port}: {error}"));
+                bail!("port {port}: {error}");
             }
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }

@@ -20,6 +20,8 @@ use serde_json::Value;
 
 use row::Row;
 
+use anyhow::{Context, Result, bail};
+
 /// What to measure.
 #[derive(Args)]
 pub struct BenchOptions {
@@ -46,7 +48,7 @@ const MEASURED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// When something can't be built, run or read.
-pub fn run(options: &BenchOptions) -> Result<(), String> {
+pub fn run(options: &BenchOptions) -> Result<()> {
     let mut rows = Vec::new();
     if !options.processes && !options.suite {
         rows.extend(programs()?);
@@ -55,7 +57,7 @@ pub fn run(options: &BenchOptions) -> Result<(), String> {
         }
     }
     if !options.in_process {
-        let binary = reference::release().map_err(|error| error.to_string())?;
+        let binary = reference::release()?;
         if !options.suite {
             let command = reference::command(&binary);
             rows.extend(stdio::measure(&command)?);
@@ -65,8 +67,7 @@ pub fn run(options: &BenchOptions) -> Result<(), String> {
         if !options.processes {
             let harness =
                 reference::executable("conformance", "ptc-conformance", reference::RELEASE);
-            let harness = harness.map_err(|error| error.to_string())?;
-            rows.extend(suite::measure(&harness, &binary)?);
+            rows.extend(suite::measure(&harness?, &binary)?);
         }
     }
     let width = |part: fn(&Row) -> &str| {
@@ -93,14 +94,14 @@ pub fn run(options: &BenchOptions) -> Result<(), String> {
 }
 
 /// Runs criterion on programs, and reads the results that it saved.
-fn programs() -> Result<Vec<Row>, String> {
+fn programs() -> Result<Vec<Row>> {
     let target = target_directory()?;
     let status = cargo(&["bench", "--quiet", "-p", "ptc-lang", "--bench", "programs"])
         .stdout(Stdio::null())
         .status()
-        .map_err(|error| format!("cargo bench: {error}"))?;
+        .context("cargo bench")?;
     if !status.success() {
-        return Err(format!("cargo bench: {status}"));
+        bail!("cargo bench: {status}");
     }
     let kept = target.join("criterion");
     let programs = figures::FIGURES
@@ -120,7 +121,7 @@ fn programs() -> Result<Vec<Row>, String> {
 }
 
 /// The rows that an example of a package prints.
-fn printed(package: &str, example: &str) -> Result<Vec<Row>, String> {
+fn printed(package: &str, example: &str) -> Result<Vec<Row>> {
     let output = cargo(&[
         "run",
         "--quiet",
@@ -132,13 +133,13 @@ fn printed(package: &str, example: &str) -> Result<Vec<Row>, String> {
     ])
     .stderr(Stdio::inherit())
     .output()
-    .map_err(|error| format!("{package}: {error}"))?;
+    .with_context(|| package.to_string())?;
     if !output.status.success() {
-        return Err(format!("{package}: {}", output.status));
+        bail!("{package}: {}", output.status);
     }
     String::from_utf8_lossy(&output.stdout)
         .lines()
-        .map(|line| Row::read(line).ok_or_else(|| format!("{package} printed no row: {line}")))
+        .map(|line| Row::read(line).with_context(|| format!("{package} printed no row: {line}")))
         .collect()
 }
 
@@ -151,21 +152,20 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-fn target_directory() -> Result<std::path::PathBuf, String> {
-    let tool = std::env::current_exe().map_err(|error| error.to_string())?;
+fn target_directory() -> Result<std::path::PathBuf> {
+    let tool = std::env::current_exe()?;
     // target/PROFILE/tools
     let target = tool.ancestors().nth(2);
     target
         .map(Path::to_path_buf)
-        .ok_or_else(|| format!("{}: expected target/ around it", tool.display()))
+        .with_context(|| format!("{}: expected target/ around it", tool.display()))
 }
 
-fn median(path: &Path) -> Result<Duration, String> {
-    let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| with_path(&error))?;
-    let kept: Value = serde_json::from_str(&text).map_err(|error| with_path(&error))?;
+fn median(path: &Path) -> Result<Duration> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let kept: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     let nanos = kept["median"]["point_estimate"]
         .as_f64()
-        .ok_or_else(|| with_path(&"expected median.point_estimate"))?;
+        .with_context(|| format!("{}: expected median.point_estimate", path.display()))?;
     Ok(Duration::from_secs_f64(nanos / 1e9))
 }

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::row::{Row, median_of};
+use anyhow::{Context, Result, bail};
 
 /// Number of starts of the server.
 const STARTS: usize = 40;
@@ -31,16 +32,15 @@ pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 pub(super) const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"}}}"#;
 
 /// Measures the server that `command` starts.
-pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
-    let starts: Result<Vec<Duration>, String> =
-        (0..STARTS).map(|_| first_response(command)).collect();
+pub(super) fn measure(command: &[String]) -> Result<Vec<Row>> {
+    let starts: Result<Vec<Duration>> = (0..STARTS).map(|_| first_response(command)).collect();
     let mut server = StdioServer::start(command)?;
     server.ask(INITIALIZE)?;
     server.send(INITIALIZED)?;
     let idle = server.resident_kib()?;
     let call = server.round_trip()?;
     // The cost of pipes, the scheduler and this client without any server.
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let own = std::env::current_exe()?;
     let echo = [own.to_string_lossy().into_owned(), "echo".to_owned()];
     let echo = StdioServer::start(&echo)?.round_trip()?;
     server.calls(CALLS_SOME)?;
@@ -69,7 +69,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     ])
 }
 
-fn first_response(command: &[String]) -> Result<Duration, String> {
+fn first_response(command: &[String]) -> Result<Duration> {
     let began = Instant::now();
     let mut peer = StdioServer::start(command)?;
     peer.ask(INITIALIZE)?;
@@ -85,15 +85,15 @@ pub(super) struct StdioServer {
 }
 
 impl StdioServer {
-    pub(super) fn start(command: &[String]) -> Result<StdioServer, String> {
-        let (program, arguments) = command.split_first().ok_or("an empty command")?;
+    pub(super) fn start(command: &[String]) -> Result<StdioServer> {
+        let (program, arguments) = command.split_first().context("an empty command")?;
         let mut child = Command::new(Path::new(program))
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|error| format!("{program}: {error}"))?;
+            .with_context(|| program.to_string())?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         match (input, output) {
             (Some(input), Some(output)) => Ok(StdioServer {
@@ -102,33 +102,33 @@ impl StdioServer {
                 output: BufReader::new(output),
                 line: String::new(),
             }),
-            _ => Err(format!("{program}: no pipes")),
+            _ => bail!("{program}: no pipes"),
         }
     }
 
-    pub(super) fn send(&mut self, message: &str) -> Result<(), String> {
+    pub(super) fn send(&mut self, message: &str) -> Result<()> {
         let framed = format!("{message}\n");
         self.input
             .write_all(framed.as_bytes())
-            .map_err(|error| format!("it takes no message: {error}"))
+            .context("it takes no message")
     }
 
     /// Sends `message` and returns the answer.
-    pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
+    pub(super) fn ask(&mut self, message: &str) -> Result<&str> {
         self.send(message)?;
         self.line.clear();
         match self.output.read_line(&mut self.line) {
-            Ok(0) => Err("it ended without an answer".to_owned()),
+            Ok(0) => bail!("it ended without an answer"),
             Ok(_) => Ok(&self.line),
-            Err(error) => Err(format!("no answer: {error}")),
+            Err(error) => bail!("no answer: {error}"),
         }
     }
 
-    fn calls(&mut self, count: usize) -> Result<(), String> {
+    fn calls(&mut self, count: usize) -> Result<()> {
         (0..count).try_for_each(|_| self.ask(CALL).map(drop))
     }
 
-    fn round_trip(&mut self) -> Result<Duration, String> {
+    fn round_trip(&mut self) -> Result<Duration> {
         self.calls(CALLS / 10)?;
         let mut times = Vec::with_capacity(CALLS);
         for _ in 0..CALLS {
@@ -139,13 +139,13 @@ impl StdioServer {
         Ok(median_of(times))
     }
 
-    fn resident_kib(&self) -> Result<f64, String> {
+    fn resident_kib(&self) -> Result<f64> {
         let path = format!("/proc/{}/status", self.child.id());
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let text = std::fs::read_to_string(&path).with_context(|| path.to_string())?;
         text.lines()
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())
-            .ok_or_else(|| format!("{path}: no VmRSS"))
+            .with_context(|| format!("{path}: no VmRSS"))
     }
 }
 

@@ -9,6 +9,7 @@ use conformance::target::link::free_port;
 use super::http;
 use super::row::{Row, median_of};
 use super::stdio::{INITIALIZE, INITIALIZED, StdioServer};
+use anyhow::{Context, Error, Result, bail};
 
 /// Number of turns with each store, after a tenth as many for warm-up.
 const TURNS: usize = 2_000;
@@ -17,7 +18,7 @@ const EXTRA: Duration = Duration::from_micros(300);
 const START: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"lisp_session_start","arguments":{}}}"#;
 
 /// Measures the server that `command` starts; returns no rows if redis-server is not installed.
-pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
+pub(super) fn measure(command: &[String]) -> Result<Vec<Row>> {
     let Some((_redis, url)) = redis()? else {
         crate::write_stdout("sessions in Redis: not measured, redis-server is not installed\n");
         return Ok(Vec::new());
@@ -32,7 +33,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
         peer.ask(INITIALIZE)?;
         peer.send(INITIALIZED)?;
         let turn = turn(peer.ask(START)?)?;
-        Ok::<_, String>((peer, turn))
+        Ok::<_, Error>((peer, turn))
     };
     let (mut near, mut far) = (stdio("memory:")?, stdio(&url)?);
     let over_stdio = paired_medians(
@@ -43,7 +44,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
         let (server, port) = http::start_http(&with(&[], store), "thread")?;
         let mut session = http::HttpClient::open(port)?;
         let turn = turn(session.ask(START)?)?;
-        Ok::<_, String>((server, session, turn))
+        Ok::<_, Error>((server, session, turn))
     };
     let (mut near, mut far) = (listening("memory:")?, listening(&url)?);
     let over_http = paired_medians(
@@ -62,27 +63,27 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 }
 
 /// The request for a turn in the session that an answer names.
-fn turn(answer: &str) -> Result<String, String> {
+fn turn(answer: &str) -> Result<String> {
     let named = answer.split_once("\"session_id\":\"");
     let id = named.and_then(|(_, rest)| rest.split('"').next());
-    let id = id.ok_or_else(|| format!("no session: {answer}"))?;
+    let id = id.with_context(|| format!("no session: {answer}"))?;
     Ok(format!(
         r#"{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{{"name":"lisp_session_eval","arguments":{{"session_id":"{id}","program":"(+ 1 2)"}}}}}}"#
     ))
 }
 
-fn check_answer(answer: &str) -> Result<(), String> {
+fn check_answer(answer: &str) -> Result<()> {
     match answer.contains("user=> 3") {
         true => Ok(()),
-        false => Err(format!("no answer to (+ 1 2): {answer}")),
+        false => bail!("no answer to (+ 1 2): {answer}"),
     }
 }
 
 /// The medians of both, which are called alternately.
 fn paired_medians(
-    mut near: impl FnMut() -> Result<(), String>,
-    mut far: impl FnMut() -> Result<(), String>,
-) -> Result<(Duration, Duration), String> {
+    mut near: impl FnMut() -> Result<()>,
+    mut far: impl FnMut() -> Result<()>,
+) -> Result<(Duration, Duration)> {
     let mut times = [Vec::with_capacity(TURNS), Vec::with_capacity(TURNS)];
     for at in 0..TURNS + TURNS / 10 {
         let began = Instant::now();
@@ -110,8 +111,8 @@ impl Drop for Redis {
 }
 
 /// Starts a Redis that answers, and returns it with its URL; `None` if it is not installed.
-fn redis() -> Result<Option<(Redis, String)>, String> {
-    let number = free_port().map_err(|error| format!("no port is free: {error}"))?;
+fn redis() -> Result<Option<(Redis, String)>> {
+    let number = free_port().context("no port is free")?;
     let port = number.to_string();
     let started = Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--port", &port, "--save", ""])
@@ -125,9 +126,7 @@ fn redis() -> Result<Option<(Redis, String)>, String> {
     let mut redis = Redis(child);
     drop(http::connect(number)?);
     if let Ok(Some(status)) = redis.0.try_wait() {
-        return Err(format!(
-            "redis-server ended ({status}); another answers on port {port}"
-        ));
+        bail!("redis-server ended ({status}); another answers on port {port}");
     }
     Ok(Some((redis, format!("redis://127.0.0.1:{port}"))))
 }

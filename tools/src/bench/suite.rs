@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use conformance::suite::{Suite, bundle};
 
 use super::row::{Row, median_of};
+use anyhow::{Context, Result, bail};
 
 /// Target for the whole suite.
 const ALL: Duration = Duration::from_secs(30);
@@ -21,7 +22,7 @@ const RUNS: usize = 5;
 const BULK: &str = ".jsonl";
 
 /// Measures `harness` with the reference `binary`.
-pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String> {
+pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>> {
     let suite = crate::suite()?;
     let still = suite.cases.iter().filter(|case| !case.waits()).count();
     let all = run(harness, binary, &[])?;
@@ -36,7 +37,7 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     let mut twice = bulk.clone();
     twice.cases.extend(again);
     let [once, twice] =
-        [("once", &bulk), ("twice", &twice)].map(|(name, suite)| -> Result<Duration, String> {
+        [("once", &bulk), ("twice", &twice)].map(|(name, suite)| -> Result<Duration> {
             let path = scratch.write_suite(name, suite)?;
             // The filter selects everything, but makes the run partial, so that expected failures outside this suite are not missed.
             let selected = ["--filter", "*", "--suite", &path.to_string_lossy()];
@@ -66,14 +67,13 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     ])
 }
 
-fn median_run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
-    let times: Result<Vec<Duration>, String> =
-        (0..RUNS).map(|_| run(harness, binary, selection)).collect();
+fn median_run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration> {
+    let times: Result<Vec<Duration>> = (0..RUNS).map(|_| run(harness, binary, selection)).collect();
     times.map(median_of)
 }
 
 /// The duration of a run, from exec to exit. A failed run is an error.
-fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
+fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration> {
     let mut command = Command::new(harness);
     command
         .args(["run", "--transport", "stdio", "--reference"])
@@ -84,16 +84,16 @@ fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, St
     let began = Instant::now();
     let output = command
         .output()
-        .map_err(|error| format!("{}: {error}", harness.display()))?;
+        .with_context(|| harness.display().to_string())?;
     let took = began.elapsed();
     match output.status.success() {
         true => Ok(took),
-        false => Err(format!(
+        false => bail!(
             "the suite fails ({}):\n{}{}",
             output.status,
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
-        )),
+        ),
     }
 }
 
@@ -101,18 +101,16 @@ fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, St
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Scratch, String> {
+    fn new() -> Result<Scratch> {
         let path = std::env::temp_dir().join(format!("ptc-bench-{}", std::process::id()));
-        crate::guarded_fs::create_dir_all(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::guarded_fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         Ok(Scratch(path))
     }
 
-    fn write_suite(&self, name: &str, suite: &Suite) -> Result<PathBuf, String> {
+    fn write_suite(&self, name: &str, suite: &Suite) -> Result<PathBuf> {
         let path = self.0.join(name).with_extension("json");
-        let text = bundle::write(suite).map_err(|error| error.to_string())?;
-        crate::guarded_fs::write(&path, text)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = bundle::write(suite)?;
+        crate::guarded_fs::write(&path, text).with_context(|| path.display().to_string())?;
         Ok(path)
     }
 }

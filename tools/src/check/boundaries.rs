@@ -7,6 +7,7 @@ use syn::visit::Visit;
 use syn::{ItemMod, ItemUse, UseTree};
 
 use super::{Project, features};
+use anyhow::{Context, Result};
 
 /// A crate, and the names that must not be among its dependencies; `*` at the end matches anything.
 struct Boundary {
@@ -133,7 +134,7 @@ const SERVER: &str = "reference/server/src";
 /// The file that may use all modules.
 const ROOT_FILE: &str = "lib.rs";
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let mut wrong = forbidden_uses(project)?;
     for Boundary {
         package,
@@ -151,21 +152,25 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
 }
 
 /// Uses of a module above the file's own, or of one that is not in the order.
-fn forbidden_uses(project: &Project) -> Result<Vec<String>, String> {
+fn forbidden_uses(project: &Project) -> Result<Vec<String>> {
     let root = project.root.join(SERVER);
     let mut wrong = Vec::new();
     let mut left = vec![root.clone()];
     while let Some(directory) = left.pop() {
-        let with_path = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
-            let path = entry.map_err(with_path)?.path();
+        for entry in
+            std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?
+        {
+            let path = entry
+                .with_context(|| directory.display().to_string())?
+                .path();
             if path.is_dir() {
                 left.push(path);
                 continue;
             }
             let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy();
             if path.extension().is_some_and(|extension| extension == "rs") && name != ROOT_FILE {
-                let text = std::fs::read_to_string(&path).map_err(with_path)?;
+                let text =
+                    std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
                 wrong.extend(forbidden_uses_in(&name, &text));
             }
         }
@@ -281,7 +286,7 @@ impl<'ast> Visit<'ast> for UsedModules {
 }
 
 /// The names of everything that `package` depends on when it is built alone.
-fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>, String> {
+fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>> {
     let tree = features::tree(project, package, "{p}")?;
     // The first line is the package itself.
     let names = tree

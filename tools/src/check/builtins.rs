@@ -7,11 +7,12 @@ use conformance::suite::{Section, Suite};
 use ptc_lang::{Builtin, NAMESPACES};
 
 use super::Project;
+use anyhow::Result;
 
 /// The pages in which a section that is headed with a name describes a function.
 const LIBRARY: &str = "lib/";
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let suite = &project.suite;
     let mut wrong = rows_without_section(suite);
     wrong.extend(duplicate_names());

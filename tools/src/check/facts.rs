@@ -6,18 +6,17 @@ use std::collections::HashSet;
 use conformance::suite::Suite;
 
 use super::Project;
+use anyhow::{Context, Result};
 
 /// The words in cases of clauses, and in the sentences of clauses that no case can test.
 struct CaseWords(HashSet<String>);
 
 impl CaseWords {
-    fn of(suite: &Suite) -> Result<CaseWords, String> {
+    fn of(suite: &Suite) -> Result<CaseWords> {
         let mut words = HashSet::new();
         let mut texts = Vec::new();
         for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
-            texts.push(
-                serde_json::to_string(case).map_err(|error| format!("{}: {error}", case.id))?,
-            );
+            texts.push(serde_json::to_string(case).with_context(|| case.id.to_string())?);
         }
         let untested = suite
             .clauses
@@ -40,7 +39,7 @@ impl CaseWords {
     }
 }
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let words = CaseWords::of(&project.suite)?;
     let mut wrong = Vec::new();
     for flag in ptc_server::settings::flags::FLAGS {

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use conformance::target::reference::cargo;
 
 use super::Project;
+use anyhow::{Context, Result, bail};
 
 const HARNESS: &str = "conformance";
 const SERVER: &str = "ptc";
 /// The feature of our crates that holds what only tests and fuzzers use.
 const CHECKS: &str = "checks";
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let harness = features(project, HARNESS)?;
     let server = features(project, SERVER)?;
     let mut wrong = differences(&harness, &server);
@@ -51,7 +52,7 @@ fn differences(harness: &Features, server: &Features) -> Vec<String> {
         .collect()
 }
 
-fn features(project: &Project, package: &str) -> Result<Features, String> {
+fn features(project: &Project, package: &str) -> Result<Features> {
     let tree = tree(project, package, "{p}\t{f}")?;
     let mut found = Features::new();
     for line in tree.lines() {
@@ -65,16 +66,16 @@ fn features(project: &Project, package: &str) -> Result<Features, String> {
 
 /// The dependencies of `package` when it is built alone, so that other packages' features don't count. One line per crate, in `format`,
 /// the package itself first.
-pub(super) fn tree(project: &Project, package: &str, format: &str) -> Result<String, String> {
+pub(super) fn tree(project: &Project, package: &str, format: &str) -> Result<String> {
     let output = cargo()
         .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
         .args(["--format", format, "--package", package])
         .current_dir(&project.root)
         .output()
-        .map_err(|error| format!("cargo tree: {error}"))?;
+        .context("cargo tree")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("cargo tree: {said}"));
+        bail!("cargo tree: {said}");
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

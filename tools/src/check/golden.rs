@@ -2,14 +2,15 @@
 
 use super::Project;
 use crate::golden::{FILES, RARELY_RENDERED};
+use anyhow::Result;
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let directory = project.root.join("golden");
     let mut wrong = Vec::new();
     for file in FILES {
         let text = (file.render)(&project.suite)?;
         match std::fs::read_to_string(directory.join(file.name)) {
-            Err(error) => wrong.push(format!("golden/{}: {error}", file.name)),
+            Err(error) => wrong.push(format!("golden/{}: {error:#}", file.name)),
             Ok(kept) if kept != text => wrong.push(format!(
                 "golden/{} has drifted at line {}; `cargo tool bless` rewrites it",
                 file.name,

@@ -16,6 +16,7 @@ use conformance::suite::Suite;
 
 use crate::documents::Documents;
 use crate::mutants::{self, excused::ExcusedFaults};
+use anyhow::{Result, bail};
 
 /// The input of the rules.
 struct Project {
@@ -26,7 +27,7 @@ struct Project {
 /// One rule; it returns its violations, one per line.
 struct Rule {
     name: &'static str,
-    check: fn(&Project) -> Result<Vec<String>, String>,
+    check: fn(&Project) -> Result<Vec<String>>,
 }
 
 const RULES: &[Rule] = &[
@@ -85,7 +86,7 @@ const RULES: &[Rule] = &[
 ///
 /// # Errors
 /// All violations.
-pub fn run() -> Result<(), String> {
+pub fn run() -> Result<()> {
     let project = Project {
         root: crate::root(),
         suite: crate::suite()?,
@@ -103,6 +104,6 @@ pub fn run() -> Result<(), String> {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(wrong.join("\n"))
+        bail!("{}", wrong.join("\n"))
     }
 }

@@ -8,6 +8,7 @@ use conformance::suite::{Level, Suite};
 use serde::Deserialize;
 
 use super::Project;
+use anyhow::{Context, Result, bail};
 
 const FILE: &str = "spec/base/requirements.toml";
 /// The page with the table of counts.
@@ -41,10 +42,10 @@ struct Requirement {
     official: Option<String>,
 }
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let read = |path: &str| {
         std::fs::read_to_string(project.root.join(Path::new(path)))
-            .map_err(|error| format!("{path}: {error}"))
+            .with_context(|| path.to_string())
     };
     let requirements = parse(&read(FILE)?)?;
     let mut wrong = faults(&requirements, &project.suite);
@@ -55,13 +56,13 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-fn parse(text: &str) -> Result<Vec<Requirement>, String> {
-    let read: Requirements = toml::from_str(text).map_err(|error| format!("{FILE}: {error}"))?;
+fn parse(text: &str) -> Result<Vec<Requirement>> {
+    let read: Requirements = toml::from_str(text).context(FILE)?;
     match read.requirement.iter().find(|row| row.level == Level::May) {
-        Some(row) => Err(format!(
+        Some(row) => bail!(
             "{FILE}: {}: expected MUST or SHOULD; a MAY asks for nothing",
             row.says
-        )),
+        ),
         None => Ok(read.requirement),
     }
 }

@@ -7,6 +7,7 @@ use conformance::suite::{Level, Suite};
 use serde::Deserialize;
 
 use super::Project;
+use anyhow::{Context, Result};
 
 /// A file of `spec/revisions/`.
 #[derive(Deserialize)]
@@ -29,7 +30,7 @@ struct Revision {
     added: BTreeMap<String, String>,
 }
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     Ok(revision_faults(&read(&project.root)?, &project.suite))
 }
 
@@ -37,7 +38,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// When a file of `spec/revisions/` cannot be read.
-pub fn clauses_before(root: &Path, version: &str) -> Result<BTreeSet<String>, String> {
+pub fn clauses_before(root: &Path, version: &str) -> Result<BTreeSet<String>> {
     let earlier = read(root)?;
     let earlier = earlier
         .into_iter()
@@ -53,16 +54,14 @@ pub fn clauses_before(root: &Path, version: &str) -> Result<BTreeSet<String>, St
 }
 
 /// The revisions, oldest first.
-fn read(root: &Path) -> Result<Vec<Revision>, String> {
+fn read(root: &Path) -> Result<Vec<Revision>> {
     let directory = root.join("spec/revisions");
-    let entries = std::fs::read_dir(&directory)
-        .map_err(|error| format!("{}: {error}", directory.display()))?;
+    let entries = std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?;
     let mut revisions = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
-        let with_path = |message: String| format!("{}: {message}", path.display());
-        let text = std::fs::read_to_string(&path).map_err(|error| with_path(error.to_string()))?;
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         revisions
-            .push(toml::from_str::<Revision>(&text).map_err(|error| with_path(error.to_string()))?);
+            .push(toml::from_str::<Revision>(&text).with_context(|| path.display().to_string())?);
     }
     revisions.sort_by(|a, b| a.revision.cmp(&b.revision));
     Ok(revisions)

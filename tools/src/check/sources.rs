@@ -2,13 +2,14 @@
 
 use super::Project;
 use crate::coverage::sources;
+use anyhow::{Context, Result};
 
 /// Directories that contain Rust.
 const DIRECTORIES: &[&str] = &["conformance", "fuzz", "reference", "tools"];
 /// File names without a meaning.
 const EMPTY_NAMES: &[&str] = &["common", "helpers", "manager", "misc", "util", "utils"];
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for directory in DIRECTORIES {
         let directory = project.root.join(directory);
@@ -17,8 +18,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
         }
         for path in sources(&directory)? {
             let name = path.strip_prefix(&project.root).unwrap_or(&path).display();
-            let text =
-                std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+            let text = std::fs::read_to_string(&path).with_context(|| name.to_string())?;
             if !text.starts_with("//! ") {
                 wrong.push(format!("{name}: expected `//!` and what the file is"));
             }

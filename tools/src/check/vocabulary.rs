@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use conformance::suite::{Case, CaseBody, Outcome, ProgramExpect, Suite};
 
 use super::{Project, builtins};
+use anyhow::Result;
 
 /// Names, with the capabilities of a server that has them.
 type Later<'s> = HashMap<String, BTreeSet<&'s str>>;
 
-pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+pub(super) fn check(project: &Project) -> Result<Vec<String>> {
     let later = later_names(&project.suite);
     Ok(project
         .suite

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
+use anyhow::{Context, Result};
+
 /// The file, relative to the workspace.
 const FILE: &str = "tools/mutants.toml";
 
@@ -71,10 +73,9 @@ impl ExcusedFaults {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn load() -> Result<Self, String> {
-        let text = std::fs::read_to_string(crate::root().join(FILE))
-            .map_err(|error| format!("{FILE}: {error}"))?;
-        toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))
+    pub fn load() -> Result<Self> {
+        let text = std::fs::read_to_string(crate::root().join(FILE)).context(FILE)?;
+        toml::from_str(&text).context(FILE)
     }
 
     /// Duplicate verdicts, which are never used.

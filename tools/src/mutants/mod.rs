@@ -19,6 +19,8 @@ use conformance::suite::{Suite, page_name};
 use conformance::target::reference::cargo;
 use serde::{Deserialize, Serialize};
 
+use anyhow::{Context, Error, Result, bail};
+
 /// The sample, and how long it is judged.
 #[derive(Args)]
 pub struct MutantsOptions {
@@ -181,17 +183,18 @@ struct Sample {
 ///
 /// # Errors
 /// When something can't be copied, built or run.
-pub fn run(options: &MutantsOptions) -> Result<(), String> {
+pub fn run(options: &MutantsOptions) -> Result<()> {
     let began = Instant::now();
     let home = crate::root()
         .join("target/mutants")
         .join(format!("{}-{}", options.sample, options.seed));
     let sample_directory = SampleDirectory {
         tree: home.join("tree"),
-        target: options
-            .target_dir
-            .clone()
-            .unwrap_or_else(|| crate::root().join("target/mutants/build")),
+        // Cargo is run in the tree with the faults, where a relative path would name another directory.
+        target: match &options.target_dir {
+            Some(directory) => std::path::absolute(directory)?,
+            None => crate::root().join("target/mutants/build"),
+        },
         // It also runs the peers.
         harness: harness()?,
         home,
@@ -254,8 +257,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     let table = table(&sample, options, &excused);
     crate::write_stdout(&table);
     if let Some(path) = &options.table {
-        crate::guarded_fs::write(path, &table)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::guarded_fs::write(path, &table).with_context(|| path.display().to_string())?;
     }
     Ok(())
 }
@@ -362,25 +364,25 @@ impl SampleDirectory {
         self.home.join("sample.json")
     }
 
-    fn read(&self) -> Result<Option<Sample>, String> {
+    fn read(&self) -> Result<Option<Sample>> {
         match std::fs::read(self.plan()) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map(Some)
-                .map_err(|error| format!("{}: {error}", self.plan().display())),
+                .with_context(|| self.plan().display().to_string()),
             Err(_) => Ok(None),
         }
     }
 
-    fn save(&self, sample: &Sample) -> Result<(), String> {
-        let text = serde_json::to_vec_pretty(sample).map_err(|error| error.to_string())?;
+    fn save(&self, sample: &Sample) -> Result<()> {
+        let text = serde_json::to_vec_pretty(sample)?;
         let part = self.home.join("sample.json.part");
         crate::guarded_fs::write(&part, text)
             .and_then(|()| crate::guarded_fs::rename(&part, &self.plan()))
-            .map_err(|error| format!("{}: {error}", self.plan().display()))
+            .with_context(|| self.plan().display().to_string())
     }
 
     /// Draws a sample and builds it.
-    fn draw_and_build(&self, options: &MutantsOptions) -> Result<Sample, String> {
+    fn draw_and_build(&self, options: &MutantsOptions) -> Result<Sample> {
         copy_tracked(&crate::root(), ".", &self.tree)?;
         self.empty_tools()?;
         let sources = sources(&options.within)?;
@@ -395,7 +397,7 @@ impl SampleDirectory {
         // The next sample is built in the same target directory.
         let built = self.target.join("debug/ptc");
         crate::guarded_fs::copy(&built, &self.server())
-            .map_err(|error| format!("{}: {error}", built.display()))?;
+            .with_context(|| built.display().to_string())?;
         let sample = Sample {
             possible,
             unviable,
@@ -409,18 +411,20 @@ impl SampleDirectory {
     }
 
     /// Empties the tools in the copy, where only their dependencies are needed; the harness takes longer to build than the reference.
-    fn empty_tools(&self) -> Result<(), String> {
+    fn empty_tools(&self) -> Result<()> {
         let tools = self.tree.join("tools");
         let manifest = tools.join("Cargo.toml");
-        let with_path = |error| format!("{}: {error}", tools.display());
-        let text = std::fs::read_to_string(&manifest).map_err(with_path)?;
+        let text =
+            std::fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
         let text = text.replace("conformance.workspace = true\n", "");
-        crate::guarded_fs::write(&manifest, text).map_err(with_path)?;
-        crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n").map_err(with_path)
+        crate::guarded_fs::write(&manifest, text)
+            .with_context(|| manifest.display().to_string())?;
+        crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n")
+            .with_context(|| tools.display().to_string())
     }
 
     /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
-    fn prepare_full(&self, sample: &mut Sample, suite: &Suite) -> Result<(), String> {
+    fn prepare_full(&self, sample: &mut Sample, suite: &Suite) -> Result<()> {
         let began = Instant::now();
         let report = self.home.join("without.json");
         self.suite(
@@ -430,12 +434,12 @@ impl SampleDirectory {
         )?;
         sample.takes_ms = began.elapsed().as_millis() as u64;
         if !report.exists() {
-            return Err(format!(
+            bail!(
                 "the reference does not start with every fault off: {}",
                 self.home.join("ptc").display()
-            ));
+            );
         }
-        let run = Run::read(&report).map_err(|error| error.to_string())?;
+        let run = Run::read(&report)?;
         let failing = run.cases.iter().filter(|case| case.status == Status::Fail);
         sample.failing = failing.map(|case| case.id.clone()).collect();
         sample.reached = self.pages_by_fault(suite)?;
@@ -443,12 +447,11 @@ impl SampleDirectory {
     }
 
     /// Prepares judging with servers that keep running, in which faults can be switched.
-    fn prepare_quick(&self, options: &MutantsOptions) -> Result<quick::QuickJudge, String> {
+    fn prepare_quick(&self, options: &MutantsOptions) -> Result<quick::QuickJudge> {
         let map = self.home.join("map");
         let file = quick::FaultMap::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
-        let mut suite =
-            conformance::fixture::load(&self.pages()).map_err(|error| error.to_string())?;
+        let mut suite = conformance::fixture::load(&self.pages())?;
         suite.cases.retain(|case| {
             let page = page_name(case);
             options.by.is_empty() || options.by.iter().any(|by| page.starts_with(by.as_str()))
@@ -460,6 +463,12 @@ impl SampleDirectory {
             &self.home.join("seen.json"),
             options.again,
         )?;
+        if quick.cases() == 0 {
+            bail!(
+                "{}: expected cases that pass and reach a fault, found none: is it the server with the faults?",
+                self.home.join("server").display()
+            );
+        }
         crate::write_stdout(&format!("{} cases judge\n", quick.cases()));
         Ok(quick)
     }
@@ -469,7 +478,7 @@ impl SampleDirectory {
         &self,
         sources: &[(String, String)],
         all: &[(usize, faults::PlantableFault)],
-    ) -> Result<(Vec<PlantedFault>, usize), String> {
+    ) -> Result<(Vec<PlantedFault>, usize)> {
         let mut unviable: BTreeSet<u32> = BTreeSet::new();
         for _ in 0..BUILDS_MAX {
             let mut planted: BTreeMap<u32, PlantedFault> = BTreeMap::new();
@@ -517,7 +526,7 @@ impl SampleDirectory {
                     continue;
                 }
                 crate::guarded_fs::write(&path, text)
-                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                    .with_context(|| path.display().to_string())?;
             }
             let wrong = self.compile(&ranges)?;
             if wrong.is_empty() {
@@ -526,16 +535,14 @@ impl SampleDirectory {
             crate::write_stdout(&format!("{} faults don't compile\n", wrong.len()));
             unviable.extend(wrong);
         }
-        Err(format!(
-            "after {BUILDS_MAX} builds there are still faults that don't compile"
-        ))
+        bail!("after {BUILDS_MAX} builds there are still faults that don't compile")
     }
 
     /// Compiles the tree. Returns the faults that errors point to.
     fn compile(
         &self,
         ranges: &HashMap<String, Vec<(std::ops::Range<usize>, u32)>>,
-    ) -> Result<BTreeSet<u32>, String> {
+    ) -> Result<BTreeSet<u32>> {
         let output = cargo()
             .args(["build", "--quiet", "--offline", "--bin", "ptc"])
             .args(SHARED_TARGETS)
@@ -546,7 +553,7 @@ impl SampleDirectory {
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .output()
-            .map_err(|error| format!("cargo: {error}"))?;
+            .context("cargo")?;
         let mut wrong = BTreeSet::new();
         let mut stray = None;
         for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -586,15 +593,15 @@ impl SampleDirectory {
         match (output.status.success(), wrong.is_empty(), stray) {
             (true, _, _) => Ok(BTreeSet::new()),
             (false, false, _) => Ok(wrong),
-            (false, true, stray) => Err(format!(
+            (false, true, stray) => bail!(
                 "the reference with faults does not compile: {}",
                 stray.unwrap_or_default()
-            )),
+            ),
         }
     }
 
     /// The pages that reach each fault.
-    fn pages_by_fault(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
+    fn pages_by_fault(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>> {
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
         let mut reached: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
         let path = self.home.join("map");
@@ -613,7 +620,7 @@ impl SampleDirectory {
     }
 
     /// The suite's verdict on a fault. Pages about the fault's part of the reference run first, then the others, and cases that wait last.
-    fn judge(&self, sample: &Sample, fault: &PlantedFault) -> Result<FaultVerdict, String> {
+    fn judge(&self, sample: &Sample, fault: &PlantedFault) -> Result<FaultVerdict> {
         let Some(pages) = sample.reached.get(&fault.id) else {
             return Ok(FaultVerdict::Unreached);
         };
@@ -670,15 +677,10 @@ impl SampleDirectory {
     }
 
     /// Whether a case fails because of a fault: run alone, it fails with the fault and passes without. On a busy machine others fail, too.
-    fn fails_by_fault(
-        &self,
-        fault: &PlantedFault,
-        case: &str,
-        patience: Duration,
-    ) -> Result<bool, String> {
+    fn fails_by_fault(&self, fault: &PlantedFault, case: &str, patience: Duration) -> Result<bool> {
         let passes = |on| {
             let status = self.suite(on, &["--filter", case], patience)?;
-            Ok::<bool, String>(status.and_then(|status| status.code()) == Some(0))
+            Ok::<_, Error>(status.and_then(|status| status.code()) == Some(0))
         };
         Ok(!passes(Some(fault.id))? && passes(None)?)
     }
@@ -689,7 +691,7 @@ impl SampleDirectory {
         fault: Option<u32>,
         arguments: &[&str],
         patience: Duration,
-    ) -> Result<Option<ExitStatus>, String> {
+    ) -> Result<Option<ExitStatus>> {
         self.run(
             &format!("PLANTED_FAULT={}", fault.unwrap_or(0)),
             arguments,
@@ -698,21 +700,20 @@ impl SampleDirectory {
     }
 
     /// Writes the script that starts the server with a variable.
-    fn script(&self, variable: &str) -> Result<PathBuf, String> {
+    fn script(&self, variable: &str) -> Result<PathBuf> {
         let ptc = self.server();
         let script = self.home.join("ptc");
         let text = format!(
             "#!/bin/sh\nulimit -v {MEMORY_MAX}\n{variable} exec '{}' \"$@\"\n",
             ptc.display()
         );
-        let with_path = |error| format!("{}: {error}", script.display());
         // A script that is being executed can't be written, only replaced.
         let part = self.home.join("ptc.part");
         crate::guarded_fs::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(with_path)?;
-        crate::guarded_fs::make_executable(&part).map_err(with_path)?;
-        crate::guarded_fs::rename(&part, &script).map_err(with_path)?;
+            .with_context(|| script.display().to_string())?;
+        crate::guarded_fs::make_executable(&part).with_context(|| script.display().to_string())?;
+        crate::guarded_fs::rename(&part, &script).with_context(|| script.display().to_string())?;
         Ok(script)
     }
 
@@ -723,7 +724,7 @@ impl SampleDirectory {
         variable: &str,
         arguments: &[&str],
         patience: Duration,
-    ) -> Result<Option<ExitStatus>, String> {
+    ) -> Result<Option<ExitStatus>> {
         let script = self.script(variable)?;
         let mut harness = Command::new(&self.harness)
             .args(["run", "--quiet", "--strict", "--transport", "stdio"])
@@ -737,10 +738,10 @@ impl SampleDirectory {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|error| format!("{}: {error}", self.harness.display()))?;
+            .with_context(|| self.harness.display().to_string())?;
         let began = Instant::now();
         loop {
-            if let Some(status) = harness.try_wait().map_err(|error| error.to_string())? {
+            if let Some(status) = harness.try_wait()? {
                 return Ok(Some(status));
             }
             if began.elapsed() > patience {
@@ -762,15 +763,15 @@ fn failed(run: &Run) -> Option<String> {
 }
 
 /// Builds the harness from the current sources.
-fn harness() -> Result<PathBuf, String> {
+fn harness() -> Result<PathBuf> {
     let status = cargo()
         .args(["build", "--quiet", "--bin", "ptc-conformance"])
         .args(SHARED_TARGETS)
         .current_dir(crate::root())
         .status()
-        .map_err(|error| format!("cargo: {error}"))?;
+        .context("cargo")?;
     if !status.success() {
-        return Err(format!("cargo build --bin ptc-conformance: {status}"));
+        bail!("cargo build --bin ptc-conformance: {status}");
     }
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::root().join("target"), PathBuf::from);
@@ -778,7 +779,7 @@ fn harness() -> Result<PathBuf, String> {
 }
 
 /// The files into which faults are planted, with their texts.
-fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
+fn sources(within: &[String]) -> Result<Vec<(String, String)>> {
     let root = crate::root();
     let mut found = Vec::new();
     for package in JUDGED {
@@ -792,8 +793,7 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
             let wanted =
                 within.is_empty() || within.iter().any(|part| name.contains(part.as_str()));
             if !left_out && (wanted || is_root) {
-                let text =
-                    std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+                let text = std::fs::read_to_string(&path).with_context(|| name.to_string())?;
                 found.push((name, text));
             }
         }
@@ -806,7 +806,7 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
 ///
 /// # Errors
 /// When the files cannot be read.
-pub fn stale_names() -> Result<Vec<String>, String> {
+pub fn stale_names() -> Result<Vec<String>> {
     let excused = excused::ExcusedFaults::load()?;
     let sources = sources(&[])?;
     let mut plantable = Vec::new();
@@ -835,12 +835,12 @@ pub fn stale_names() -> Result<Vec<String>, String> {
 }
 
 /// Copies the files that git tracks below `part`.
-fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
+fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<()> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--", part])
         .current_dir(from)
         .output()
-        .map_err(|error| format!("git: {error}"))?;
+        .context("git")?;
     for name in output
         .stdout
         .split(|byte| *byte == 0)
@@ -852,7 +852,7 @@ fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
             .parent()
             .map_or(Ok(()), crate::guarded_fs::create_dir_all);
         made.and_then(|()| crate::guarded_fs::copy(&source, &copy))
-            .map_err(|error| format!("{name}: {error}"))?;
+            .with_context(|| name.to_string())?;
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use conformance::target::reference::{BINARY, TESTEE, command};
 use conformance::verdict::Verdict;
 
 use super::faults::{MAP_BYTES, MARKS};
+use anyhow::{Context, Result};
 
 /// Time limit for an answer of a server with a fault.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -32,28 +33,28 @@ impl FaultMap {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn new(path: &Path) -> Result<Self, String> {
+    pub fn new(path: &Path) -> Result<Self> {
         let _absent = crate::guarded_fs::remove(path);
-        let with_path = |error| format!("{}: {error}", path.display());
-        crate::guarded_fs::write(path, vec![0; MAP_BYTES]).map_err(with_path)?;
+        crate::guarded_fs::write(path, vec![0; MAP_BYTES])
+            .with_context(|| path.display().to_string())?;
         let file = crate::guarded_fs::open_to_change(path);
-        file.map(Self).map_err(with_path)
+        file.map(Self).with_context(|| path.display().to_string())
     }
 
     /// Activates a fault; 0 means none.
-    fn activate(&self, fault: u32) -> Result<(), String> {
+    fn activate(&self, fault: u32) -> Result<()> {
         let mut file = &self.0;
         let written = file
             .seek(SeekFrom::Start(0))
             .and_then(|_| file.write_all(&fault.to_ne_bytes()));
-        written.map_err(|error| format!("the switch of faults: {error}"))
+        written.context("the switch of faults")
     }
 
     /// The faults whose guards have been evaluated since the last call.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn take_reached(&self) -> Result<Vec<u32>, String> {
+    pub fn take_reached(&self) -> Result<Vec<u32>> {
         let mut marks = vec![0; MAP_BYTES - MARKS];
         let none = vec![0; marks.len()];
         let (mut file, start) = (&self.0, SeekFrom::Start(MARKS as u64));
@@ -61,7 +62,7 @@ impl FaultMap {
             .and_then(|_| file.read_exact(&mut marks))
             .and_then(|()| file.seek(start))
             .and_then(|_| file.write_all(&none))
-            .map_err(|error| format!("the marks of faults: {error}"))?;
+            .context("the marks of faults")?;
         let marked = (0..).zip(marks).filter(|(_, mark)| *mark != 0);
         Ok(marked.map(|(id, _)| id).collect())
     }
@@ -212,12 +213,11 @@ impl QuickJudge {
         map: FaultMap,
         seen: &Path,
         whole: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
-            .build()
-            .map_err(|error| error.to_string())?;
+            .build()?;
         let word = script.to_string_lossy().into_owned();
         let suite = Arc::new(suite);
         let launch = Launch {
@@ -299,7 +299,7 @@ impl QuickJudge {
 
     /// Whether a server reaches a fault only once: at its start, or when it fills a cache. Any case may reveal
     /// such a fault, although only the first one was recorded as reaching it.
-    fn is_reached_once(&mut self, fault: u32) -> Result<bool, String> {
+    fn is_reached_once(&mut self, fault: u32) -> Result<bool> {
         /// Number of cases that are tried: what is computed once per item is reached again by some of them.
         const ASKED: usize = 3;
         let indices = self.reached.get(&fault).into_iter().flatten().copied();
@@ -371,7 +371,7 @@ impl QuickJudge {
     ///
     /// # Errors
     /// When no case can be run any more.
-    pub fn judge(&mut self, fault: &JudgedFault) -> Result<Option<String>, String> {
+    pub fn judge(&mut self, fault: &JudgedFault) -> Result<Option<String>> {
         /// After more than this many cases that fail only after others, the failure is accepted: the effects of a fault may accumulate.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
@@ -438,9 +438,9 @@ impl Cost {
     }
 }
 
-fn save(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
-    let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
-    crate::guarded_fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+fn save(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<()> {
+    let text = serde_json::to_vec(kept)?;
+    crate::guarded_fs::write(path, text).with_context(|| path.display().to_string())
 }
 
 impl Drop for QuickJudge {
