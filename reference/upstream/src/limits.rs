@@ -74,6 +74,8 @@ pub const NAME_BYTES_MAX: usize = 32 << 10;
 pub(crate) const HINT_BYTES_MAX: usize = 16 << 10;
 /// Maximum bytes of an error in a ledger entry: an upstream writes it, and replies, traces and sessions show all entries.
 pub(crate) const LISTED_ERROR_BYTES: usize = 4 << 10;
+/// Maximum entries of a ledger for calls beyond the cap: a program can make any number of them, and nothing is sent for them.
+pub(crate) const REFUSED_CALLS_LISTED_MAX: usize = 100;
 /// Maximum bytes of a URL that includes arguments: HTTP libraries reject 64 KiB.
 pub(crate) const URL_BYTES_MAX: usize = (64 << 10) - 2;
 /// Maximum bytes of arguments that are searched for parts of other operations' paths: the description chooses how many such parts

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::arguments::{self, EncodeError};
 use crate::fault::{Reason, WorldFault};
 use crate::ledger::{CallEntry, cut, summarize};
-use crate::limits::LISTED_ERROR_BYTES;
+use crate::limits::{LISTED_ERROR_BYTES, REFUSED_CALLS_LISTED_MAX};
 use crate::prose::{enumerated, printable};
 use crate::runtime::{Runtime, Upstream};
 use crate::schema_keys::{Declared, SchemaKeys};
@@ -62,6 +62,8 @@ pub struct ProgramCalls {
     cancel: Cancel,
     trace: Option<TraceContext>,
     calls: AtomicUsize,
+    /// The calls that were refused because of the cap.
+    refused: AtomicUsize,
     operations: AtomicUsize,
     entries: Mutex<Vec<CallEntry>>,
     hint: Mutex<Option<String>>,
@@ -80,6 +82,7 @@ impl ProgramCalls {
             cancel,
             trace: None,
             calls: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             operations: AtomicUsize::new(0),
             entries: Mutex::new(Vec::new()),
             hint: Mutex::new(None),
@@ -212,7 +215,7 @@ impl ProgramCalls {
         crate::discovery::answer(self, request)
     }
 
-    /// The calls so far, in order of completion.
+    /// The calls so far, in order of completion; of those beyond the cap only the first.
     pub fn entries(&self) -> Vec<CallEntry> {
         self.entries
             .lock()
@@ -478,13 +481,19 @@ impl ProgramCalls {
         }
     }
 
-    /// Adds the call to the ledger and builds the value for the program.
+    /// Adds the call to the ledger, if it is to be listed, and builds the value for the program.
     fn record(
         &self,
         call: &Call,
         duration_ms: u64,
         outcome: Result<(Selected, Value), WorldFault>,
     ) -> Value {
+        if let Err(fault) = &outcome
+            && fault.reason == Reason::CapExhausted
+            && self.refused.fetch_add(1, Ordering::Relaxed) >= REFUSED_CALLS_LISTED_MAX
+        {
+            return failed_reply(fault.reason, fault.message_for(&self.text_redactor()));
+        }
         let names = &self.runtime.redactor().with_time_limit(SCRUB_TIME_MAX);
         let mut entry = CallEntry {
             server: names.scrub_str(&self.shown_name(&call.server)).into_owned(),
@@ -517,12 +526,7 @@ impl ProgramCalls {
                 let message = fault.message_for(&self.text_redactor());
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, cut(&message, LISTED_ERROR_BYTES)));
-                let reason = Value::keyword(fault.reason.name());
-                reply([
-                    ("ok", false.into()),
-                    ("reason", reason),
-                    ("message", message.into()),
-                ])
+                failed_reply(fault.reason, message)
             }
         };
         self.entries
@@ -602,6 +606,14 @@ fn reply<const N: usize>(fields: [(&str, Value); N]) -> Value {
             .map(|(key, value)| (Value::keyword(key), value))
             .collect(),
     )
+}
+
+fn failed_reply(reason: Reason, message: String) -> Value {
+    reply([
+        ("ok", false.into()),
+        ("reason", Value::keyword(reason.name())),
+        ("message", message.into()),
+    ])
 }
 
 /// A non-empty string, or the name of a keyword or symbol.
