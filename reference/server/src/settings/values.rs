@@ -320,8 +320,10 @@ fn leading_integer(text: &str) -> Option<i128> {
     Some(sign * digits[..end].parse::<i128>().unwrap_or(i128::MAX))
 }
 
-/// Reads `KEY=VALUE` lines: ignores comments and other lines, and removes one pair of quotes around a value.
+/// Reads `KEY=VALUE` lines: ignores comments and other lines, and removes one pair of quotes around a value. A byte order mark is skipped:
+/// as a part of the first name it would silently unset that variable.
 fn env_lines(text: &str) -> HashMap<String, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines()
         .filter(|line| !line.trim_start().starts_with('#'))
         .filter_map(|line| line.split_once('='))
