@@ -115,6 +115,7 @@ fn forged_content_is_rejected_with_a_key() {
         ("fence", b"-1".to_vec()),
         ("version", b"123456789012345678901234567890".to_vec()),
         ("used", vec![]),
+        ("stamp", b"\xff".to_vec()),
     ] {
         let kept = all.get(&record, field);
         all.set(&record, field, &forged);

@@ -33,6 +33,8 @@ local function load(key)
       'until', 'holder', 'stamp', 'head')
   if h.err then return nil, 'unreadable' end
   local whole = h[1] and h[2] and h[3] and h[4] and h[5] and h[6] and h[7] and h[8] and h[9] and h[10] and h[11]
+  -- A server reads these as text, and would take no answer that contains other bytes, not even about other sessions.
+  if whole and not string.find(key .. h[1] .. h[11], '^[!-~]*$') then return nil, 'unreadable' end
   -- Lua would also read 'nan' and '1e3'.
   if whole and string.find(h[2] .. h[3] .. h[4] .. h[5] .. h[6] .. h[7] .. h[8] .. h[9], '^%d*$') then
     local version, created, expires, used = tonumber(h[2]), tonumber(h[3]), tonumber(h[4]), tonumber(h[5])
