@@ -264,13 +264,23 @@ fn unsigned_content_is_read_as_untrusted() {
         panic!("no keys")
     };
     let record = keys[0].bytes();
-    let body = store.ask(&[b"HGET", &record, b"body"]).bytes();
+    // In the form without a checksum, or nothing that was changed would be read.
+    let unchecked = |field: &[u8]| {
+        let sealed = store.ask(&[b"HGET", &record, field]).bytes();
+        [&[0], &sealed[5..]].concat()
+    };
+    let (head, body) = (unchecked(b"head"), unchecked(b"body"));
     drop(node);
     let node = Node::start(&store.url(), &[], &[]);
+    // A number of turns that no other can follow: the last part of the head.
+    let forged = [&head[..head.len() - 1], &[0x1b], &[0xff; 8]].concat();
+    store.ask(&[b"HSET", &record, b"head", &forged]);
+    let reply = node.eval(&session, "(f 1)");
+    assert_eq!(reply["reason"], json!("session_unreadable"), "{reply}");
     let mut random = fastrand::Rng::with_seed(11);
     for round in 0..200 {
         let mut forged = body.clone();
-        for _ in 0..random.usize(1..4) {
+        for _ in 0..random.usize(..4) {
             let at = random.usize(1..forged.len());
             match random.u8(..3) {
                 0 => forged[at] = random.u8(..),
@@ -278,12 +288,13 @@ fn unsigned_content_is_read_as_untrusted() {
                 _ => forged.insert(at, random.u8(..)),
             }
         }
-        store.ask(&[b"HSET", &record, b"body", &forged]);
+        store.ask(&[b"HSET", &record, b"head", &head, b"body", &forged]);
         // Each stamp is new, or the server would use its cached state.
         store.ask(&[b"HSET", &record, b"stamp", round.to_string().as_bytes()]);
         let reply = node.eval(&session, "(+ 1 (f 1))");
         let refused = reply["reason"] == json!("session_unreadable");
         assert!(refused || reply["status"].is_string(), "{round}: {reply}");
+        assert!(forged != body || !refused, "{round}: {reply}");
     }
     // Whatever was read, the server still works.
     let alone = node.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();

@@ -25,6 +25,8 @@ pub enum RecordError {
     NoBody,
     #[error("a call is unreadable")]
     Call,
+    #[error("no session has so many turns")]
+    Turns,
 }
 
 /// What lists show.
@@ -62,6 +64,8 @@ struct SessionBody {
 pub const SNAPSHOT_BYTES_MAX: usize = 64 << 20;
 /// The time limit for writing or reading a snapshot.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
+/// More turns than any session has; another one can follow.
+const TURNS_MAX: u64 = 1 << 53;
 /// Memory that reading a snapshot may take beyond the session's own.
 const READING_BYTES: u64 = 64 << 20;
 
@@ -103,7 +107,11 @@ impl SessionHead {
     }
 
     pub fn read(bytes: &[u8]) -> Result<Self, RecordError> {
-        Ok(minicbor::decode(bytes)?)
+        let head: Self = minicbor::decode(bytes)?;
+        match head.turn <= TURNS_MAX {
+            true => Ok(head),
+            false => Err(RecordError::Turns),
+        }
     }
 }
 
