@@ -81,11 +81,7 @@ impl Json {
     /// # Errors
     /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels or [`VALUES_MAX`] values.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
-        let mut reader = JsonReader {
-            text,
-            at: 0,
-            values: 0,
-        };
+        let mut reader = JsonReader::new(text);
         let value = reader.value(0)?;
         reader.skip_blanks();
         if reader.at < text.len() {
@@ -99,11 +95,7 @@ impl Json {
     /// # Errors
     /// As [`Json::parse`], except that text may follow the value.
     pub fn parse_prefix(text: &str) -> Result<(Json, usize), JsonError> {
-        let mut reader = JsonReader {
-            text,
-            at: 0,
-            values: 0,
-        };
+        let mut reader = JsonReader::new(text);
         let value = reader.value(0)?;
         Ok((value, reader.at))
     }
@@ -330,7 +322,15 @@ struct JsonReader<'t> {
     values: usize,
 }
 
-impl JsonReader<'_> {
+impl<'t> JsonReader<'t> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            at: 0,
+            values: 0,
+        }
+    }
+
     fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.values += 1;
         if self.values > VALUES_MAX {

@@ -775,45 +775,31 @@ fn responses_are_judged() {
 
 #[test]
 fn answers_are_judged() {
-    let check = |expect: CallExpect, answer: CallAnswer| {
-        judged(call(&expect, &answer, &mut Captures::new()))
-    };
-    let one = || Json::from(1);
-    assert_eq!(
-        check(
-            CallExpect::Returns(pattern("1")),
-            CallAnswer::Returned(one())
+    use CallAnswer::{Refused, Returned};
+    use CallExpect::{Refuses, Returns};
+    let (expects_1, one) = (|| pattern("1"), || Json::from(1));
+    for (expect, answer, verdict) in [
+        (Returns(expects_1()), Returned(one()), "ok"),
+        (Refuses(expects_1()), Refused(one()), "ok"),
+        (
+            Returns(pattern("2")),
+            Returned(one()),
+            "value: expected 2, observed 1",
         ),
-        "ok"
-    );
-    assert_eq!(
-        check(
-            CallExpect::Refuses(pattern("1")),
-            CallAnswer::Refused(one())
+        (
+            Returns(expects_1()),
+            Refused(one()),
+            "answer: expected 1, observed the error 1",
         ),
-        "ok"
-    );
-    assert_eq!(
-        check(
-            CallExpect::Returns(pattern("2")),
-            CallAnswer::Returned(one())
+        (
+            Refuses(expects_1()),
+            Returned(one()),
+            "answer: expected the error 1, observed the value 1",
         ),
-        "value: expected 2, observed 1"
-    );
-    assert_eq!(
-        check(
-            CallExpect::Returns(pattern("1")),
-            CallAnswer::Refused(one())
-        ),
-        "answer: expected 1, observed the error 1"
-    );
-    assert_eq!(
-        check(
-            CallExpect::Refuses(pattern("1")),
-            CallAnswer::Returned(one())
-        ),
-        "answer: expected the error 1, observed the value 1"
-    );
+    ] {
+        let judged = judged(call(&expect, &answer, &mut Captures::new()));
+        assert_eq!(judged, verdict);
+    }
 }
 
 #[test]
