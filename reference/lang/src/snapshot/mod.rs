@@ -55,6 +55,9 @@ use crate::limits::Limits;
 use crate::meter::Meter;
 use crate::{Env, Value};
 
+pub use read::read;
+pub use write::write;
+
 /// The format version that is written; this version and earlier ones are read.
 pub const VERSION: u32 = 2;
 /// The first format without turns.
@@ -94,28 +97,6 @@ fn checksum<E>(bytes: &[u8], check_limits: &mut dyn FnMut() -> Result<(), E>) ->
         hasher.update(slice);
     }
     Ok(hasher.finalize())
-}
-
-/// Writes a session, together with values that may share structure with it.
-///
-/// # Errors
-/// [`Error::TooLarge`] for more than `bytes_max` bytes, and [`Error::Stopped`] when the host's pulse ends the work.
-pub fn write(
-    env: &Env,
-    values: &[&Value],
-    bytes_max: usize,
-    host: &dyn Host,
-) -> Result<Vec<u8>, Error> {
-    write::write(env, values, bytes_max, host)
-}
-
-/// Reads what [`write`](write()) wrote. Time and memory are proportional to the length of `bytes`, except for regexes
-/// and code: for these, `limits` and the host's pulse apply as they do to programs.
-///
-/// # Errors
-/// Any fault of the bytes, or [`Error::Stopped`]; never a panic, even on forged bytes.
-pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
-    read::read(bytes, limits, host)
 }
 
 /// [`read`] on behalf of a program, which pays for its memory and time. Call it inside [`Meter::within`].

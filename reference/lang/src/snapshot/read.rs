@@ -40,6 +40,11 @@ const SHORT_INT_MAX: u8 = 0x17;
 /// The largest number of fraction digits of an instant.
 const DIGITS_MAX: u8 = 6;
 
+/// Reads what [`write`](super::write()) wrote. Time and memory are proportional to the length of `bytes`, except for regexes
+/// and code: for these, `limits` and the host's pulse apply as they do to programs.
+///
+/// # Errors
+/// Any fault of the bytes, or [`Error::Stopped`]; never a panic, even on forged bytes.
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
     let meter = Meter::new(limits, host);
     meter.within(|| read_body(&open(bytes, &meter)?, &meter))

@@ -22,6 +22,10 @@ type Out = Encoder<Vec<u8>>;
 /// The size of the encoded checksum: one byte for its type, and four.
 const CHECKSUM_BYTES_MAX: usize = 5;
 
+/// Writes a session, together with values that may share structure with it.
+///
+/// # Errors
+/// [`Error::TooLarge`] for more than `bytes_max` bytes, and [`Error::Stopped`] when the host's pulse ends the work.
 pub fn write(
     env: &Env,
     values: &[&Value],

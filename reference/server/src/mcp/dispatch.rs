@@ -171,12 +171,7 @@ pub fn handle(
     answer: impl FnOnce() -> Responder,
 ) -> Handled {
     contain_panic(incoming, || {
-        let Incoming {
-            frame,
-            method: name,
-            era,
-            ..
-        } = incoming;
+        let Incoming { frame, era, .. } = incoming;
         let id = incoming.id.clone();
         if !frame.version_ok || frame.method.is_none() {
             // A response is not a request, so the error does not use its id.
@@ -189,39 +184,64 @@ pub fn handle(
         let Some(id) = id else {
             return notification(handler, connection, *era, incoming);
         };
-        let known = method(name.as_deref());
-        let transport_id = context.request_id.as_deref();
-        let _request = request_span(handler, connection, &id, known, transport_id).entered();
-        let call = MethodCall {
+        let request = CallContext {
             handler,
             connection,
-            id: &id,
-            params: frame.params,
+            context,
+            key: id.clone(),
+            id,
+            era: Era::Session,
+            revision: connection.revision(),
         };
-        match known.map_or(OnRequest::Unknown, |known| known.session) {
-            OnRequest::Answer(answer) => Handled::Now(answer(&call)),
-            OnRequest::CallTool => {
-                let place = CallContext {
-                    handler,
-                    connection,
-                    context,
-                    key: id.clone(),
-                    id,
-                    era: Era::Session,
-                    revision: connection.revision(),
-                };
-                tools_call(place, incoming, answer)
-            }
-            OnRequest::Exit => {
-                tracing::info!(event = "exit");
-                Handled::Exit(Some(null_result(id)))
-            }
-            OnRequest::Invalid => Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST)),
-            OnRequest::Unknown => {
-                Handled::Now(method_not_found(&handler.redactor, name.as_deref(), id))
-            }
-        }
+        answer_request(request, incoming, answer)
     })
+}
+
+/// Answers a request in a frame that is valid in its era, as the row of its method says.
+fn answer_request(
+    request: CallContext<'_>,
+    incoming: &Incoming<'_>,
+    answer: impl FnOnce() -> Responder,
+) -> Handled {
+    let CallContext {
+        handler,
+        connection,
+        context,
+        era,
+        ..
+    } = request;
+    let (name, params) = (incoming.method.as_deref(), incoming.frame.params);
+    let known = method(name);
+    let transport_id = context.request_id.as_deref();
+    let _request = request_span(handler, connection, &request.id, known, transport_id).entered();
+    let action = known.map_or(OnRequest::Unknown, |known| match era {
+        Era::Session => known.session,
+        Era::Stateless => known.stateless,
+    });
+    match action {
+        OnRequest::Answer(answer) => Handled::Now(answer(&MethodCall {
+            handler,
+            connection,
+            id: &request.id,
+            params,
+        })),
+        OnRequest::CallTool => {
+            if era == Era::Stateless
+                && let Err(error) = check_input_responses(params)
+            {
+                return Handled::Now(Reply::error(Some(request.id), error));
+            }
+            tools_call(request, incoming, answer)
+        }
+        OnRequest::Exit => {
+            tracing::info!(event = "exit");
+            Handled::Exit(Some(null_result(request.id)))
+        }
+        OnRequest::Invalid => {
+            Handled::Now(Reply::error(Some(request.id), RpcError::INVALID_REQUEST))
+        }
+        OnRequest::Unknown => Handled::Now(method_not_found(&handler.redactor, name, request.id)),
+    }
 }
 
 /// A fault of this server fails the request that met it, and never ends the thread that reads the others.
@@ -488,7 +508,7 @@ fn own_result(id: Id, json: String) -> Reply {
     Reply::json(id, Arc::new(ptc_secrets::Redactor::empty().scrub(json)))
 }
 
-/// The circumstances of a `tools/call`.
+/// The circumstances of a request.
 struct CallContext<'a> {
     handler: &'a Arc<Handler>,
     connection: &'a Arc<Connection>,
@@ -927,11 +947,7 @@ pub fn handle_stateless(
     answer: impl FnOnce() -> Responder,
 ) -> Handled {
     contain_panic(incoming, || {
-        let Incoming {
-            frame,
-            method: name,
-            ..
-        } = incoming;
+        let frame = &incoming.frame;
         let Some(id) = incoming.id.clone() else {
             return notification(handler, connection, Era::Stateless, incoming);
         };
@@ -949,38 +965,16 @@ pub fn handle_stateless(
             }
             Ok(_) => {}
         }
-        let known = method(name.as_deref());
-        let transport_id = context.request_id.as_deref();
-        let _request = request_span(handler, connection, &id, known, transport_id).entered();
-        let call = MethodCall {
+        let request = CallContext {
             handler,
             connection,
-            id: &id,
-            params: frame.params,
+            context,
+            key,
+            id,
+            era: Era::Stateless,
+            revision: STATELESS_REVISION,
         };
-        match known.map_or(OnRequest::Unknown, |known| known.stateless) {
-            OnRequest::Answer(answer) => Handled::Now(answer(&call)),
-            OnRequest::CallTool => {
-                if let Err(error) = check_input_responses(frame.params) {
-                    return refuse(error);
-                }
-                let place = CallContext {
-                    handler,
-                    connection,
-                    context,
-                    key,
-                    id: id.clone(),
-                    era: Era::Stateless,
-                    revision: STATELESS_REVISION,
-                };
-                tools_call(place, incoming, answer)
-            }
-            // No row has these in the stateless era.
-            OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),
-            OnRequest::Unknown => {
-                Handled::Now(method_not_found(&handler.redactor, name.as_deref(), id))
-            }
-        }
+        answer_request(request, incoming, answer)
     })
 }
 
