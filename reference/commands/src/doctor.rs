@@ -1,6 +1,7 @@
 //! `ptc doctor`: reads the settings like `ptc start`, checks them, and reports what would happen.
 //!
-//! Serves nothing and changes nothing; upstream servers are started and stopped.
+//! Serves nothing and changes nothing; upstream servers are started and stopped. Its flags are all flags of `ptc start`, so
+//! [`Settings::read`] reads them, too: rows of its own would be a second list of the settings.
 
 use crate::start::secrets_named_in;
 use crate::{environment, print, wants_help};

@@ -1,4 +1,6 @@
 //! `ptc session`: lists, shows, exports and deletes sessions of the store that is given by the flags of `ptc start`.
+//!
+//! [`Settings::read`] reads these flags, because rows of its own would be a second list of the settings; only `--unscrubbed` is new.
 
 use crate::start::{refusal_message, secrets_named_in};
 use crate::{environment, fail, open_private_file, print, replace_private_file, wants_help};
