@@ -63,7 +63,7 @@ pub trait ToolSource {
     /// The function of a tool, from its options.
     ///
     /// # Errors
-    /// A sentence about what the options lack.
+    /// What the tool must be instead, in words: [`AgentError::Option`] quotes it.
     fn function(&self, tool: &Json) -> Result<ToolFn, String>;
 
     /// A custom preview from the `preview` option; `None` when the option names none.

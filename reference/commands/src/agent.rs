@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Agent, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder, RunOptions, Scrubber,
-    ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
+    Agent, AgentError, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder,
+    RunOptions, Scrubber, ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
 };
 use ptc_lang::error::{Limit, Quote};
 use ptc_lang::json::{self, Duplicates, Problem, WriteError};
@@ -20,10 +20,10 @@ use ptc_protocol::limits::IN_AGENT;
 use ptc_protocol::limits::agent::{MEMORY_UNITS_MAX, PREVIEW_ROWS_MAX, TURN_BUDGET, TURNS_MAX};
 use ptc_protocol::{json_to_value, to_json_value};
 use ptc_secrets::{
-    ConfigFault, DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX,
-    read_text, scrub_json_text,
+    ConfigFault, DATA_BYTES_MAX, FileError, LineColumn, Redactor, SCRUB_TIME_MAX,
+    SETTINGS_BYTES_MAX, read_text, scrub_json_text,
 };
-use ptc_upstream::{Cancel, ConfiguredUpstreams, KeptCommand, ProgramCalls, Runtime};
+use ptc_upstream::{Cancel, ConfiguredUpstreams, KeptCommand, ProgramCalls, Runtime, StartFault};
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
@@ -227,7 +227,7 @@ struct AgentFile {
 impl AgentFile {
     /// Reads both files once, because a file may be readable only once. Returns the secrets in them and in the environment, too: no
     /// message may show these.
-    fn read(file: &Path) -> (Result<Self, String>, Redactor) {
+    fn read(file: &Path) -> (Result<Self, RunError>, Redactor) {
         let mut secrets = Redactor::builder();
         ptc_server::register_keys(&environment, &mut secrets);
         let settings = Settings::read(&[], |_| None).unwrap_or_else(|refused| *refused.settings);
@@ -249,6 +249,76 @@ impl AgentFile {
     }
 }
 
+/// Why an agent did not run, or gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("{}: {error}", path.display())]
+    Read { path: PathBuf, error: FileError },
+    /// Keys with their lines.
+    #[error("{}", key_fault_lines(path, faults))]
+    Keys {
+        path: PathBuf,
+        faults: Vec<(usize, KeyFault)>,
+    },
+    #[error("{}:{line}:{column}: {problem}", path.display())]
+    Toml {
+        path: PathBuf,
+        line: usize,
+        column: usize,
+        problem: String,
+    },
+    #[error("an agent file is a table")]
+    NoTable,
+    #[error("cannot start the I/O runtime: {0}")]
+    Executor(std::io::Error),
+    #[error(transparent)]
+    Config(#[from] ConfigFault),
+    #[error(transparent)]
+    Upstreams(#[from] StartFault),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("{}: {error}", path.display())]
+    Json {
+        path: PathBuf,
+        error: serde_json::Error,
+    },
+    #[error("{}: a context is a JSON object", path.display())]
+    Context { path: PathBuf },
+    #[error("the agent file names no model, and there is no --replay")]
+    NoModel,
+    #[error(transparent)]
+    Model(#[from] LlmError),
+    #[error("{}: {error}", path.display())]
+    Record {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    /// The run ended without an answer.
+    #[error("{reason}: {message}")]
+    Failed {
+        reason: &'static str,
+        message: String,
+    },
+}
+
+/// What is wrong with a key of an agent file.
+#[derive(Debug, thiserror::Error)]
+enum KeyFault {
+    #[error("unknown key {key}; did you mean {meant}?")]
+    Misspelt { key: String, meant: &'static str },
+    #[error("unknown key {key}; {known} are known")]
+    Unknown { key: String, known: &'static str },
+    #[error("{key} must be {expected}")]
+    Shape { key: String, expected: &'static str },
+}
+
+fn key_fault_lines(path: &Path, faults: &[(usize, KeyFault)]) -> String {
+    let lines = faults
+        .iter()
+        .map(|(line, fault)| format!("{}:{line}: {fault}", path.display()));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The directory that the paths in an agent file are relative to.
 fn directory_of(file: &Path) -> PathBuf {
     file.parent().map(Path::to_owned).unwrap_or_default()
@@ -260,14 +330,14 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
     let clean = |message: String| redactor.scrub(message).into_inner();
     let ran = file.and_then(|file| run_file(options, file, &redactor));
     ran.map(|(answer, problem)| (answer, problem.map(clean)))
-        .map_err(clean)
+        .map_err(|error| clean(error.to_string()))
 }
 
 fn run_file(
     options: &RunArguments,
     file: AgentFile,
     redactor: &Redactor,
-) -> Result<(String, Option<String>), String> {
+) -> Result<(String, Option<String>), RunError> {
     let AgentFile {
         text,
         table,
@@ -277,12 +347,16 @@ fn run_file(
     let mut config = table.map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let LineColumn { line, column } = LineColumn::of(&text, offset);
-        // TOML's full message shows the whole line, which may contain a credential.
-        let (file, words) = (options.file.display(), error.message());
-        format!("{file}:{line}:{column}: {words}")
+        RunError::Toml {
+            path: options.file.clone(),
+            line,
+            column,
+            // TOML's full message shows the whole line, which may contain a credential.
+            problem: error.message().to_owned(),
+        }
     })?;
     let defaults = [("output", "text"), ("ptc_transport", "tool_call")];
-    let table = config.as_object_mut().ok_or("an agent file is a table")?;
+    let table = config.as_object_mut().ok_or(RunError::NoTable)?;
     for (key, value) in defaults {
         table.entry(key).or_insert_with(|| value.into());
     }
@@ -290,18 +364,18 @@ fn run_file(
     let executor = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("cannot start the I/O runtime: {error}"))?;
-    let configured = configured.transpose().map_err(|fault| fault.to_string())?;
+        .map_err(RunError::Executor)?;
+    let configured = configured.transpose()?;
     ptc_server::install_diagnostics(Level::Error, redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
-    let runtime = started.transpose().map_err(|fault| fault.to_string())?;
+    let runtime = started.transpose()?;
     let tools = Tools {
         directory,
         runtime: runtime.clone(),
         redactor: redactor.clone(),
     };
-    let agent = Agent::from_options(&config, &tools).map_err(|error| error.to_string())?;
+    let agent = Agent::from_options(&config, &tools)?;
     let context = match &options.context {
         None => Map::new(),
         Some(path) => read_object(path)?,
@@ -329,12 +403,15 @@ fn run_file(
     if talkative {
         run_options.on_message = Some(&show);
     }
-    let step = run(&agent, run_options).map_err(|error| error.to_string())?;
+    let step = run(&agent, run_options)?;
     if let Some(runtime) = runtime {
         executor.block_on(runtime.shutdown());
     }
     match step.fail {
-        Some(failure) => Err(format!("{}: {}", failure.reason.name(), failure.message)),
+        Some(failure) => Err(RunError::Failed {
+            reason: failure.reason.name(),
+            message: failure.message,
+        }),
         None => {
             let answer = match &*redact::value(&step.returned, redactor) {
                 Value::Str(text) => text.as_str().to_owned(),
@@ -420,36 +497,36 @@ fn is_tables(value: &DeValue<'_>) -> bool {
 }
 
 /// Refuses unknown keys, and values of the wrong shape: they would otherwise be ignored silently. All are reported, by line.
-fn check_keys(file: &Path, text: &str) -> Result<(), String> {
+fn check_keys(file: &Path, text: &str) -> Result<(), RunError> {
     // Text that is not TOML is refused later, with TOML's message.
     let Ok(document) = DeTable::parse(text) else {
         return Ok(());
     };
-    let mut faults: Vec<(usize, String)> = Vec::new();
+    let mut faults: Vec<(usize, KeyFault)> = Vec::new();
     let mut waiting = vec![(document.get_ref(), String::new())];
     while let Some((table, place)) = waiting.pop() {
         let Some((_, keys)) = TABLES.iter().find(|(path, _)| *path == place) else {
             continue;
         };
         let known: Vec<&str> = keys.split(", ").collect();
-        for (key, value) in table {
-            let name = key.get_ref().as_ref();
-            let mut report = |fault| faults.push((key.span().start, fault));
+        for (word, value) in table {
+            let name = word.get_ref().as_ref();
+            let mut report = |fault| faults.push((word.span().start, fault));
+            let key = format!("{place}{name}");
             if !known.contains(&name) {
-                let hint = closest_of(name, &known).map_or_else(
-                    || format!("; {keys} are known"),
-                    |near| format!("; did you mean {near}?"),
-                );
-                report(format!("unknown key {place}{name}{hint}"));
+                report(match closest_of(name, &known) {
+                    Some(meant) => KeyFault::Misspelt { key, meant },
+                    None => KeyFault::Unknown { key, known: keys },
+                });
                 continue;
             }
-            let place = format!("{place}{name}");
-            let shape = REQUIRED_SHAPES.iter().find(|shape| shape.path == place);
+            let shape = REQUIRED_SHAPES.iter().find(|shape| shape.path == key);
             if let Some(shape) = shape.filter(|shape| !(shape.fits)(value.get_ref())) {
-                report(format!("{place} must be {}", shape.expected));
+                let expected = shape.expected;
+                report(KeyFault::Shape { key, expected });
                 continue;
             }
-            let place = format!("{place}.");
+            let place = format!("{key}.");
             match value.get_ref() {
                 DeValue::Table(table) => waiting.push((table, place)),
                 DeValue::Array(items) => {
@@ -466,12 +543,12 @@ fn check_keys(file: &Path, text: &str) -> Result<(), String> {
     if faults.is_empty() {
         return Ok(());
     }
-    faults.sort();
-    let lines = faults.iter().map(|(at, fault)| {
-        let line = LineColumn::of(text, *at).line;
-        format!("{}:{line}: {fault}", file.display())
-    });
-    Err(lines.collect::<Vec<_>>().join("\n"))
+    faults.sort_by_key(|(at, _)| *at);
+    for (at, _) in &mut faults {
+        *at = LineColumn::of(text, *at).line;
+    }
+    let path = file.to_owned();
+    Err(RunError::Keys { path, faults })
 }
 
 fn open(
@@ -479,21 +556,20 @@ fn open(
     model: Option<&str>,
     redactor: &Redactor,
     unrecorded: &Arc<OnceLock<String>>,
-) -> Result<Box<dyn Llm>, String> {
-    let words = |error: ptc_agent::LlmError| error.to_string();
+) -> Result<Box<dyn Llm>, RunError> {
     let model: Box<dyn Llm> = match (&options.replay, model) {
-        (Some(file), _) => Box::new(open_replay(file).map_err(words)?),
-        (None, Some(name)) => open_model(name, &environment, MODEL_TIMEOUT).map_err(words)?,
-        (None, None) => {
-            return Err("the agent file names no model, and there is no --replay".to_owned());
-        }
+        (Some(file), _) => Box::new(open_replay(file)?),
+        (None, Some(name)) => open_model(name, &environment, MODEL_TIMEOUT)?,
+        (None, None) => return Err(RunError::NoModel),
     };
     match &options.record {
         None => Ok(model),
         Some(path) => {
             // The exchange contains the context, which only the user who runs the agent may see.
-            let file =
-                open_private_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let file = open_private_file(path).map_err(|error| RunError::Record {
+                path: path.clone(),
+                error,
+            })?;
             let veiled = ScrubbedLines {
                 redactor: redactor.clone(),
                 line: Vec::new(),
@@ -659,16 +735,20 @@ fn truncate(text: &str, chars_max: usize) -> String {
     }
 }
 
-fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
-    read_text(path, bytes_max).map_err(|error| format!("{}: {error}", path.display()))
+fn read(path: &Path, bytes_max: u64) -> Result<String, RunError> {
+    read_text(path, bytes_max).map_err(|error| RunError::Read {
+        path: path.to_owned(),
+        error,
+    })
 }
 
-fn read_object(path: &Path) -> Result<Map, String> {
-    let json: Json = serde_json::from_str(&read(path, DATA_BYTES_MAX)?)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    match json_to_value(&json) {
-        Value::Map(map) => Ok(map),
-        _ => Err(format!("{}: a context is a JSON object", path.display())),
+fn read_object(path: &Path) -> Result<Map, RunError> {
+    let text = read(path, DATA_BYTES_MAX)?;
+    let path = path.to_owned();
+    match serde_json::from_str(&text).map(|json: Json| json_to_value(&json)) {
+        Ok(Value::Map(map)) => Ok(map),
+        Ok(_) => Err(RunError::Context { path }),
+        Err(error) => Err(RunError::Json { path, error }),
     }
 }
 

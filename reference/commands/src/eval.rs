@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
+use ptc_lang::json::Problem;
 use ptc_lang::value::Map;
 use ptc_lang::visible::{escape_nonprinting, is_nonprinting};
 use ptc_lang::{Ended, Error, Value, json};
@@ -91,8 +92,8 @@ impl AsMut<EvaluationArguments> for EvalArguments {
 /// Why a command does not run.
 enum Obstacle {
     Refused(Refusal),
-    /// The arguments refer to something wrong, as the message says.
-    Meaning(String),
+    StandardInput(FileError),
+    Context(ContextError),
     /// The file with this name can't be read.
     Unread(String, FileError),
 }
@@ -103,7 +104,8 @@ impl Obstacle {
         let secrets = options::secrets_named_in(words);
         let told = match self {
             Obstacle::Refused(problem) => problem.explain::<EvalArguments>(&problem.to_string()),
-            Obstacle::Meaning(told) => told,
+            Obstacle::StandardInput(error) => format!("cannot read standard input: {error}"),
+            Obstacle::Context(error) => error.to_string(),
             Obstacle::Unread(file, error) => {
                 // Scrubbed before it is quoted: a shell's quotes change an apostrophe.
                 let file = secrets.scrub_str(&file);
@@ -145,7 +147,7 @@ impl ProgramSource {
             ProgramSource::Expression(text) => Ok(text.into()),
             ProgramSource::File(file) if file == "-" => ptc_secrets::read_standard_input(bytes_max)
                 .map(Cow::from)
-                .map_err(|error| Obstacle::Meaning(format!("cannot read standard input: {error}"))),
+                .map_err(Obstacle::StandardInput),
             ProgramSource::File(file) => ptc_secrets::read_text(file, bytes_max)
                 .map(Cow::from)
                 .map_err(|error| Obstacle::Unread(file.clone(), error)),
@@ -178,19 +180,42 @@ fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-fn context(file: &str) -> Result<Map, String> {
-    let text = ptc_secrets::read_text(file, ptc_secrets::DATA_BYTES_MAX)
-        .map_err(|error| format!("cannot read {file}: {error}"))?;
+/// Why a file is no context.
+#[derive(Debug, thiserror::Error)]
+enum ContextError {
+    #[error("cannot read {file}: {error}")]
+    Unread { file: String, error: FileError },
+    #[error("{file}: expected a JSON object, found: {found}")]
+    NoObject { file: String, found: &'static str },
+    #[error("{file}: {problem} at line {line} column {column}")]
+    Json {
+        file: String,
+        problem: Problem,
+        line: usize,
+        column: usize,
+    },
+}
+
+fn context(path: &str) -> Result<Map, ContextError> {
+    let file = path.to_owned();
+    let text = match ptc_secrets::read_text(path, ptc_secrets::DATA_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) => return Err(ContextError::Unread { file, error }),
+    };
     match json::from_str(&text) {
         Ok(Value::Map(map)) => Ok(map),
         Ok(other) => {
             let found = other.kind().word();
-            Err(format!("{file}: expected a JSON object, found: {found}"))
+            Err(ContextError::NoObject { file, found })
         }
         Err(error) => {
             let LineColumn { line, column } = LineColumn::of(&text, error.offset);
-            let problem = error.problem;
-            Err(format!("{file}: {problem} at line {line} column {column}"))
+            Err(ContextError::Json {
+                file,
+                problem: error.problem,
+                line,
+                column,
+            })
         }
     }
 }
@@ -199,14 +224,14 @@ fn run(arguments: &EvalArguments) -> Result<ExitCode, Obstacle> {
     let source = program(arguments)?;
     let (name, text) = (source.name(), &*source.read()?);
     let context = match &arguments.context {
-        Some(file) => context(file).map_err(Obstacle::Meaning)?,
+        Some(file) => context(file).map_err(Obstacle::Context)?,
         None => Map::new(),
     };
     let evaluator = match Evaluator::start(&arguments.evaluation, CatalogMode::default()) {
         Ok(evaluator) => evaluator,
-        Err(message) => {
+        Err(error) => {
             return Ok(fail(format_args!(
-                "Error starting upstream runtime: {message}"
+                "Error starting upstream runtime: {error}"
             )));
         }
     };
@@ -223,7 +248,7 @@ fn run(arguments: &EvalArguments) -> Result<ExitCode, Obstacle> {
                 true => evaluator.json(&value),
                 false => evaluator.readable(&value),
             };
-            text.map(|text| {
+            text.map_err(|error| error.to_string()).map(|text| {
                 out.push_str(&text);
                 out.push('\n');
             })
@@ -232,7 +257,7 @@ fn run(arguments: &EvalArguments) -> Result<ExitCode, Obstacle> {
             let value = evaluator.readable(&evaluator.clean(value));
             Err(match value {
                 Ok(value) => escape_nonprinting(&format!("(fail {value})")).into_owned(),
-                Err(message) => message,
+                Err(error) => error.to_string(),
             })
         }
         Ended::Error(error) if error.code() == "cancelled" => {

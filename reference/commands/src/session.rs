@@ -5,13 +5,13 @@
 use crate::start::{refusal_message, secrets_named_in};
 use crate::{environment, fail, open_private_file, print, replace_private_file, wants_help};
 use ptc_lang::visible::is_nonprinting;
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
+use ptc_secrets::{ConfigFault, Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::settings::{Level, Settings, flags};
 use ptc_server::start;
 use ptc_server::upstreams;
-use ptc_server::{ListedSession, SharedSessions};
+use ptc_server::{ListedSession, SessionError, SharedSessions};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -50,7 +50,33 @@ enum SessionRequest<'a> {
     Delete(&'a str),
 }
 
-fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, String> {
+/// Why the command fails.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error(
+        "{usage}\nERROR: expected list, show ID, export ID [FILE] or delete ID, found: {found}",
+        usage = USAGE
+    )]
+    Request { found: String },
+    #[error(
+        "{0}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
+    )]
+    UnknownSecrets(ConfigFault),
+    #[error("{}", .0.message())]
+    Session(SessionError),
+    #[error("the store has no live session {id}")]
+    NoSession { id: String },
+    #[error("cannot write {path}: {error}")]
+    Write { path: String, error: std::io::Error },
+}
+
+impl From<SessionError> for CommandError {
+    fn from(refused: SessionError) -> Self {
+        CommandError::Session(refused)
+    }
+}
+
+fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, CommandError> {
     Ok(match *words {
         ["list"] => SessionRequest::List,
         ["show", id] => SessionRequest::Show(id),
@@ -62,9 +88,7 @@ fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, String> 
                 true => "none before the flags".to_owned(),
                 false => words.join(" "),
             };
-            return Err(format!(
-                "{USAGE}\nERROR: expected list, show ID, export ID [FILE] or delete ID, found: {found}"
-            ));
+            return Err(CommandError::Request { found });
         }
     })
 }
@@ -74,10 +98,11 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let wanted = parse_arguments(&words).map_err(|message| {
+    let wanted = parse_arguments(&words).map_err(|error| {
         let read = Settings::read(flags, environment);
         let settings = read.unwrap_or_else(|refused| *refused.settings);
-        secrets_named_in(&settings).scrub(message).into_inner()
+        let told = secrets_named_in(&settings).scrub(error.to_string());
+        told.into_inner()
     })?;
     let shows = matches!(wanted, SessionRequest::List | SessionRequest::Show(_));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
@@ -85,13 +110,14 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         .cloned()
         .partition(|word| shows && word == "--unscrubbed");
     let settings = Settings::read(&flags, environment).map_err(refusal_message)?;
-    let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
+    let redactor =
+        redactor(&settings, shows && unscrubbed.is_empty()).map_err(|error| error.to_string())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let clean = |message: String| redactor.scrub(message).into_inner();
     let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)
         .map_err(|fault| clean(fault.to_string()))?;
     let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
-    serve(&wanted, &store, &redactor).map_err(clean)
+    serve(&wanted, &store, &redactor).map_err(|error| clean(error.to_string()))
 }
 
 /// The output of the requested operation.
@@ -99,20 +125,16 @@ fn serve(
     wanted: &SessionRequest<'_>,
     store: &SharedSessions,
     redactor: &Redactor,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, CommandError> {
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
     let find = |id: &str| {
-        let all = store
-            .list_all()
-            .map_err(|refused| refused.message().to_owned())?;
+        let all = store.list_all()?;
         let found = all.into_iter().find(|listed| listed.head.id == id);
-        found.ok_or_else(|| format!("the store has no live session {id}"))
+        found.ok_or_else(|| CommandError::NoSession { id: id.to_owned() })
     };
     match *wanted {
         SessionRequest::List => {
-            let all = store
-                .list_all()
-                .map_err(|refused| refused.message().to_owned())?;
+            let all = store.list_all()?;
             let mut text = format!(
                 "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} title\n",
                 "id", "turn", "bindings", "bytes", "status", "last used"
@@ -122,9 +144,7 @@ fn serve(
         }
         SessionRequest::Show(id) => {
             let listed = find(id)?;
-            let env = store
-                .env_of(&listed)
-                .map_err(|refused| refused.message().to_owned())?;
+            let env = store.env_of(&listed)?;
             let mut text = row(&listed, redactor);
             for (name, value, _) in env.definitions() {
                 let redactor = redactor.with_time_limit(SCRUB_TIME_MAX);
@@ -136,21 +156,20 @@ fn serve(
         }
         SessionRequest::Export(id, file) => {
             let listed = find(id)?;
-            let bytes = store
-                .export(&listed)
-                .map_err(|refused| refused.message().to_owned())?;
+            let bytes = store.export(&listed)?;
             match file {
                 None => Ok(bytes),
                 Some(path) => write_snapshot(path, &bytes)
                     .map(|()| Vec::new())
-                    .map_err(|error| format!("cannot write {path}: {error}")),
+                    .map_err(|error| CommandError::Write {
+                        path: path.to_owned(),
+                        error,
+                    }),
             }
         }
         SessionRequest::Delete(id) => {
             let listed = find(id)?;
-            store
-                .delete(&listed)
-                .map_err(|refused| refused.message().to_owned())?;
+            store.delete(&listed)?;
             Ok(format!("closed {id}\n").into_bytes())
         }
     }
@@ -166,7 +185,7 @@ fn write_snapshot(path: &str, bytes: &[u8]) -> std::io::Result<()> {
 
 /// A redactor for what a server with these settings would not show, as far as it is known here; with `whole`, all of it
 /// must be known.
-fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
+fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, CommandError> {
     let mut secrets = start::secrets(settings);
     let token = flags::find("http-auth-token").and_then(|flag| environment(&flag.env()));
     if let Some(token) = token.filter(|token| !token.is_empty()) {
@@ -177,9 +196,7 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
     };
     match upstreams::read(&path, settings, &mut secrets) {
         Ok(_) => Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)),
-        Err(fault) if whole => Err(format!(
-            "{fault}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
-        )),
+        Err(fault) if whole => Err(CommandError::UnknownSecrets(fault)),
         // The secrets that were read before the fault are known.
         Err(_) => Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)),
     }

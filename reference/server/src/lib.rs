@@ -40,7 +40,7 @@ pub use evaluation::isolation::worker;
 pub use render::redact;
 pub use server::Server;
 pub use sessions::record::{SNAPSHOT_BYTES_MAX, SnapshotDeadline};
-pub use sessions::{ListedSession, SharedSessions, examine as examine_store};
+pub use sessions::{ListedSession, SessionError, SharedSessions, examine as examine_store};
 pub use transport::signals;
 
 #[cfg(test)]

@@ -2,22 +2,27 @@
 //! output.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
+use nix::errno::Errno;
 use ptc_lang::form::Span;
-use ptc_lang::json::WriteError;
+use ptc_lang::json::{JsonPathError, WriteError};
 use ptc_lang::meter::Unwatched;
 use ptc_lang::sink::{Sink, SinkError};
+use ptc_lang::snapshot::Error as SnapshotError;
 use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value, print,
 };
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
-use ptc_secrets::{ConfigDocument, Redactor, SCRUB_TIME_MAX, Veil};
-use ptc_upstream::{CallEntry, Cancel, CatalogMode, ConfiguredUpstreams, ProgramCalls, Runtime};
+use ptc_secrets::{ConfigDocument, ConfigFault, FileError, Redactor, SCRUB_TIME_MAX, Veil};
+use ptc_upstream::{
+    CallEntry, Cancel, CatalogMode, ConfiguredUpstreams, ProgramCalls, Runtime, StartFault,
+};
 
 use super::options::{Display, EvaluationArguments};
 use crate::environment;
@@ -40,6 +45,62 @@ pub struct Shown {
     /// The value, or the error message.
     pub text: String,
     pub ok: bool,
+}
+
+/// Why upstreams can't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamStartError {
+    #[error(transparent)]
+    Config(#[from] ConfigFault),
+    #[error("no I/O runtime: {0}")]
+    Executor(std::io::Error),
+    #[error(transparent)]
+    Start(#[from] StartFault),
+}
+
+/// Why definitions are not saved or restored.
+#[derive(Debug, thiserror::Error)]
+#[error("Error {doing} {path}: {cause}")]
+pub struct SessionFileError {
+    doing: &'static str,
+    path: String,
+    cause: SessionFileFault,
+}
+
+impl SessionFileError {
+    pub fn saving(path: &str, cause: SessionFileFault) -> Self {
+        SessionFileError {
+            doing: "saving",
+            path: path.to_owned(),
+            cause,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionFileFault {
+    #[error("it is no regular file")]
+    NotRegular,
+    /// No file can be created in the directory.
+    #[error("{}: {}", directory.display(), errno.desc())]
+    Directory { directory: PathBuf, errno: Errno },
+    #[error(transparent)]
+    Read(#[from] FileError),
+    #[error(transparent)]
+    Write(#[from] std::io::Error),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}
+
+/// Why a value is not shown.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    #[error(
+        "the value's text is longer than the memory limit of {bytes_max} bytes; show a part of it"
+    )]
+    TooLong { bytes_max: u64 },
+    #[error("no JSON form: {0}")]
+    NoJson(JsonPathError),
 }
 
 /// Evaluates one text after the other.
@@ -67,8 +128,11 @@ impl Evaluator {
     /// Starts the upstreams, if any.
     ///
     /// # Errors
-    /// A message for the operator.
-    pub fn start(arguments: &EvaluationArguments, catalog: CatalogMode) -> Result<Self, String> {
+    /// The upstreams can't be started.
+    pub fn start(
+        arguments: &EvaluationArguments,
+        catalog: CatalogMode,
+    ) -> Result<Self, UpstreamStartError> {
         let interrupts = Interrupts::watch();
         let upstreams = match arguments.config() {
             None => None,
@@ -126,8 +190,8 @@ impl Evaluator {
     /// Saves the definitions and the last results to a file that only its owner can read.
     ///
     /// # Errors
-    /// Why saving failed, as a sentence. An existing file is then unchanged.
-    pub fn save(&self, path: &str) -> Result<(), String> {
+    /// Why saving failed. An existing file is then unchanged.
+    pub fn save(&self, path: &str) -> Result<(), SessionFileError> {
         save(&self.env, path)
     }
 
@@ -136,8 +200,8 @@ impl Evaluator {
         if let Some(path) = self.session.clone() {
             let (env, redactor) = (self.env.clone(), self.redactor.clone());
             self.interrupts.set_exit_hook(move || {
-                if let Err(message) = save(&env, &path) {
-                    crate::print_error(redactor.scrub_str(&message));
+                if let Err(error) = save(&env, &path) {
+                    crate::print_error(redactor.scrub_str(&error.to_string()));
                 }
             });
         }
@@ -146,17 +210,21 @@ impl Evaluator {
     /// Replaces the definitions by those that [`Evaluator::save`] wrote.
     ///
     /// # Errors
-    /// Why restoring failed, as a sentence. Everything is then unchanged.
-    pub fn restore(&mut self, path: &str) -> Result<(), String> {
-        let wrong = |cause: String| format!("Error restoring {path}: {cause}");
+    /// Why restoring failed. Everything is then unchanged.
+    pub fn restore(&mut self, path: &str) -> Result<(), SessionFileError> {
+        let failed = |cause| SessionFileError {
+            doing: "restoring",
+            path: path.to_owned(),
+            cause,
+        };
         let bytes = ptc_secrets::read_file(path, SNAPSHOT_BYTES_MAX as u64)
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| failed(error.into()))?;
         let limits = Limits {
             memory_bytes: self.limits.memory_bytes.saturating_mul(4),
             ..self.limits.clone()
         };
         self.env = Env::restore(&bytes, &limits, &SnapshotDeadline::start())
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| failed(error.into()))?;
         self.save_before_exit();
         Ok(())
     }
@@ -170,7 +238,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// The text is longer than a program's memory: shared parts are written each time.
-    pub fn readable(&self, value: &Value) -> Result<String, String> {
+    pub fn readable(&self, value: &Value) -> Result<String, RenderError> {
         self.bounded(|out| print::write_readable(out, value))
     }
 
@@ -178,10 +246,10 @@ impl Evaluator {
     ///
     /// # Errors
     /// See [`Self::readable`]; or the value has no JSON form.
-    pub fn json(&self, value: &Value) -> Result<String, String> {
+    pub fn json(&self, value: &Value) -> Result<String, RenderError> {
         match ptc_lang::json::to_string_within(value, self.text_bytes_max(), &Unwatched) {
             Ok(text) => Ok(text),
-            Err(WriteError::Path(error)) => Err(format!("no JSON form: {error}")),
+            Err(WriteError::Path(error)) => Err(RenderError::NoJson(error)),
             Err(WriteError::Sink(_)) => Err(self.too_long()),
         }
     }
@@ -189,7 +257,7 @@ impl Evaluator {
     fn bounded(
         &self,
         write: impl FnOnce(&mut Sink<'_>) -> Result<(), SinkError>,
-    ) -> Result<String, String> {
+    ) -> Result<String, RenderError> {
         let mut out = Sink::new(String::new(), self.text_bytes_max(), &Unwatched);
         match write(&mut out) {
             Ok(()) => Ok(out.into_text()),
@@ -201,11 +269,10 @@ impl Evaluator {
         usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX)
     }
 
-    fn too_long(&self) -> String {
-        let max = self.limits.memory_bytes;
-        format!(
-            "the value's text is longer than the memory limit of {max} bytes; show a part of it"
-        )
+    fn too_long(&self) -> RenderError {
+        RenderError::TooLong {
+            bytes_max: self.limits.memory_bytes,
+        }
     }
 
     /// Decides what messages may quote from `program`.
@@ -326,14 +393,14 @@ impl Evaluator {
                         text,
                         ok: true,
                     },
-                    Err(message) => failure("memory limit", &message),
+                    Err(error) => failure("memory limit", &error.to_string()),
                 }
             }
             Ended::Fail(value) => {
                 let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let value = self.readable(&value);
-                failure("fail", &value.unwrap_or_else(|message| message))
+                failure("fail", &value.unwrap_or_else(|error| error.to_string()))
             }
             Ended::Error(error) => {
                 let masks = self.redactor.veil(text);
@@ -378,7 +445,7 @@ impl Evaluator {
         value: &Value,
         prints: &[String],
         entries: &[CallEntry],
-    ) -> Result<String, String> {
+    ) -> Result<String, RenderError> {
         match self.display {
             Display::Json => self.json(value).or_else(|error| {
                 let readable = self.readable(value)?;
@@ -402,16 +469,16 @@ impl Evaluator {
 }
 
 /// Saves the definitions of `env` and the last results to a file that only its owner can read.
-fn save(env: &Env, path: &str) -> Result<(), String> {
-    let wrong = |cause: String| format!("Error saving {path}: {cause}");
+fn save(env: &Env, path: &str) -> Result<(), SessionFileError> {
+    let failed = |cause| SessionFileError::saving(path, cause);
     // The file is replaced by a new one.
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(wrong("it is no regular file".to_owned()));
+        return Err(failed(SessionFileFault::NotRegular));
     }
     let bytes = env
         .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
-        .map_err(|error| wrong(error.to_string()))?;
-    crate::replace_private_file(path, &bytes).map_err(|error| wrong(error.to_string()))
+        .map_err(|error| failed(error.into()))?;
+    crate::replace_private_file(path, &bytes).map_err(|error| failed(error.into()))
 }
 
 /// Whether a program is a single call of `doc`.
@@ -452,13 +519,13 @@ fn start_upstreams(
     path: &std::path::Path,
     arguments: &EvaluationArguments,
     catalog: CatalogMode,
-) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
-    let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
+) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), UpstreamStartError> {
+    let document = ConfigDocument::read(path, &environment)?;
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| format!("no I/O runtime: {error}"))?;
+        .map_err(UpstreamStartError::Executor)?;
     let settings = ptc_upstream::UpstreamOptions {
         snapshot: arguments.snapshot,
         limits: arguments.limits.clone(),
@@ -468,12 +535,10 @@ fn start_upstreams(
         ..ptc_upstream::UpstreamOptions::default()
     };
     let mut secrets = Redactor::builder();
-    let configured = ConfiguredUpstreams::read(&document, settings, &mut secrets, &environment);
-    let configured = configured.map_err(|fault| fault.to_string())?;
+    let configured = ConfiguredUpstreams::read(&document, settings, &mut secrets, &environment)?;
     let started = executor
         .block_on(configured.start(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)));
-    let runtime = started.map_err(|fault| fault.to_string())?;
-    Ok((executor, runtime))
+    Ok((executor, started?))
 }
 
 /// The host of one evaluation at the prompt.

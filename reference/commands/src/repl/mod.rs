@@ -7,6 +7,7 @@ pub(crate) mod evaluator;
 pub(crate) mod options;
 mod prompt;
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use nix::unistd::{AccessFlags, access};
 
 use crate::command_line::{self, Refusal, Stop};
 use crate::{fail, print};
-use evaluator::{Evaluator, Shown};
+use evaluator::{Evaluator, SessionFileError, SessionFileFault, Shown};
 use options::ReplArguments;
 
 /// Runs the command with the arguments after `repl`.
@@ -38,7 +39,7 @@ fn start(arguments: &ReplArguments) -> ExitCode {
     let started = Evaluator::start(&arguments.evaluation, arguments.catalog);
     let mut evaluator = match started {
         Ok(evaluator) => evaluator,
-        Err(message) => return fail(format_args!("Error starting upstream runtime: {message}")),
+        Err(error) => return fail(format_args!("Error starting upstream runtime: {error}")),
     };
     evaluator.session = arguments.session.clone();
     evaluator.display = arguments.display;
@@ -58,31 +59,31 @@ fn run_in_session(arguments: &ReplArguments, evaluator: &mut Evaluator) -> Resul
     };
     if Path::new(path).exists() {
         let restored = evaluator.restore(path);
-        restored.map_err(|message| tell(evaluator, &message))?;
+        restored.map_err(|error| tell(evaluator, error))?;
     }
     if arguments.expressions.is_empty() && arguments.script.is_none() {
-        check_can_save(path).map_err(|message| tell(evaluator, &message))?;
+        check_can_save(path).map_err(|error| tell(evaluator, error))?;
     }
     let status = run(arguments, evaluator);
     let saved = evaluator.save(path);
-    saved.map_err(|message| tell(evaluator, &message))?;
+    saved.map_err(|error| tell(evaluator, error))?;
     status
 }
 
 /// Writes a message that may quote an argument, scrubbed, to standard error.
-fn tell(evaluator: &Evaluator, message: &str) {
-    crate::print_error(evaluator.scrubbed(message));
+fn tell(evaluator: &Evaluator, message: impl Display) {
+    crate::print_error(evaluator.scrubbed(&message.to_string()));
 }
 
 /// Refuses a place where nothing can be saved: the user must not find out after an hour of typing.
-fn check_can_save(path: &str) -> Result<(), String> {
+fn check_can_save(path: &str) -> Result<(), SessionFileError> {
     let directory = match Path::new(path).parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
     };
-    access(directory, AccessFlags::W_OK).map_err(|error| {
-        let directory = directory.display();
-        format!("Error saving {path}: {directory}: {}", error.desc())
+    access(directory, AccessFlags::W_OK).map_err(|errno| {
+        let directory = directory.to_owned();
+        SessionFileError::saving(path, SessionFileFault::Directory { directory, errno })
     })
 }
 
@@ -145,7 +146,7 @@ fn println_out(line: &str) -> Result<(), ()> {
 
 fn read_file(evaluator: &Evaluator, path: &str) -> Result<String, ()> {
     ptc_secrets::read_text(path, ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| tell(evaluator, &format!("Error reading {path}: {unread}")))
+        .map_err(|unread| tell(evaluator, format_args!("Error reading {path}: {unread}")))
 }
 
 fn read_stdin() -> Result<String, ()> {

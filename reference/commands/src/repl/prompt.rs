@@ -67,7 +67,7 @@ const COMMANDS: &[PromptCommand] = &[
         doc: "Save definitions and the last results to a file",
         run: |evaluator, path| match evaluator.save(path) {
             Ok(()) => format!("Saved {path}"),
-            Err(message) => message,
+            Err(error) => error.to_string(),
         },
     },
     PromptCommand {
@@ -76,7 +76,7 @@ const COMMANDS: &[PromptCommand] = &[
         doc: "Replace the definitions with those saved in a file",
         run: |evaluator, path| match evaluator.restore(path) {
             Ok(()) => format!("Restored {path}"),
-            Err(message) => message,
+            Err(error) => error.to_string(),
         },
     },
     PromptCommand {
