@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::cut;
 use crate::json::Json;
 use crate::judge;
-use crate::suite::{Captures, Pattern, Text};
+use crate::suite::{Captures, ExpectLine, Pattern, Text};
 use crate::target::fault::Fault;
 use crate::traffic::{Direction, Traffic};
 use crate::verdict::{Mismatch, Verdict};
@@ -102,29 +102,6 @@ impl Record {
             .map_err(|fault| harness(format!("the step cannot be sent: {fault}")))
     }
 
-    /// Matches a reply, and captures what its holes name.
-    ///
-    /// # Errors
-    /// When it does not match.
-    pub fn expect_reply(&mut self, line: u32, pattern: &Pattern, reply: &Json) -> Result<(), Stop> {
-        judge::json("reply", pattern, reply, &mut self.captures)
-            .map_err(|mismatch| unmet(line, mismatch))
-    }
-
-    /// Matches replies with patterns, in any order.
-    ///
-    /// # Errors
-    /// When there is no order in which they match.
-    pub fn expect_unordered(
-        &mut self,
-        line: u32,
-        patterns: &[Pattern],
-        replies: &[Json],
-    ) -> Result<(), Stop> {
-        judge::unordered("replies", patterns, replies, &mut self.captures)
-            .map_err(|mismatch| unmet(line, mismatch))
-    }
-
     fn push(&mut self, direction: Direction, text: &str) {
         self.bytes += text.len();
         if self.traffic.len() == FRAMES_MAX {
@@ -140,33 +117,51 @@ impl Record {
 
 /// An exchange in which replies arrive one by one.
 pub trait ReplySource {
+    fn record(&mut self) -> &mut Record;
+    /// How long a step may wait, by what it says itself.
+    fn within(&self, within_ms: Option<u64>) -> Duration;
     /// The next reply that the pattern could be about.
     ///
     /// # Errors
     /// When none arrives in time.
     async fn next_reply_for(&mut self, pattern: &Pattern, waited: Duration) -> Result<Json, Stop>;
-}
 
-/// Reads one reply for each of the patterns, all of them within `waited`.
-///
-/// # Errors
-/// When one of them does not arrive.
-pub async fn next_replies<S: ReplySource>(
-    source: &mut S,
-    patterns: &[Pattern],
-    waited: Duration,
-) -> Result<Vec<Json>, Stop> {
-    let deadline = Instant::now() + waited;
-    let mut replies = Vec::with_capacity(patterns.len());
-    for pattern in patterns {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let reply = source.next_reply_for(pattern, left).await;
-        replies.push(reply.map_err(|stop| match stop {
-            Stop::Fault(Fault::NoReply { .. }) => Stop::Fault(Fault::NoReply { waited }),
-            stop => stop,
-        })?);
+    /// Matches the next reply with the pattern of a step, and captures what its holes name.
+    ///
+    /// # Errors
+    /// When none arrives in time, or it does not match.
+    async fn expect(&mut self, line: u32, expect: &ExpectLine) -> Result<(), Stop> {
+        let waited = self.within(expect.within_ms);
+        let reply = self.next_reply_for(&expect.pattern, waited).await?;
+        let captures = &mut self.record().captures;
+        judge::json("reply", &expect.pattern, &reply, captures)
+            .map_err(|mismatch| unmet(line, mismatch))
     }
-    Ok(replies)
+
+    /// Reads one reply for each of the patterns, all of them in time, and matches them in any order.
+    ///
+    /// # Errors
+    /// When one of them does not arrive, or there is no order in which they match.
+    async fn expect_unordered(
+        &mut self,
+        line: u32,
+        patterns: &[Pattern],
+        within_ms: Option<u64>,
+    ) -> Result<(), Stop> {
+        let waited = self.within(within_ms);
+        let deadline = Instant::now() + waited;
+        let mut replies = Vec::with_capacity(patterns.len());
+        for pattern in patterns {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let reply = self.next_reply_for(pattern, left).await;
+            replies.push(reply.map_err(|stop| match stop {
+                Stop::Fault(Fault::NoReply { .. }) => Stop::Fault(Fault::NoReply { waited }),
+                stop => stop,
+            })?);
+        }
+        judge::unordered("replies", patterns, &replies, &mut self.record().captures)
+            .map_err(|mismatch| unmet(line, mismatch))
+    }
 }
 
 /// A failure at a line of the fixture.

@@ -18,7 +18,7 @@ use crate::target::process::{Process, ProcessHandle};
 
 use super::controls::{self, CaseFiles, ControlContext};
 use super::start::PreparedProcess;
-use super::transcript::{Record, ReplySource, Stop, differs, next_replies, unmet};
+use super::transcript::{Record, ReplySource, Stop, differs, unmet};
 use super::trial::Trial;
 
 /// How long a target may take to close its output after its input has ended, after the last step.
@@ -125,19 +125,11 @@ impl StdioPlayer<'_> {
                 let bytes = self.record.bytes(text)?;
                 self.write(&bytes).await
             }
-            WireAction::Expect(expect) => {
-                let text = self.next_line(self.within(expect.within_ms)).await?;
-                self.record
-                    .expect_reply(line, &expect.pattern, &parse(&text)?)
-            }
+            WireAction::Expect(expect) => self.expect(line, expect).await,
             WireAction::ExpectUnordered {
                 patterns,
                 within_ms,
-            } => {
-                let waited = self.within(*within_ms);
-                let values = next_replies(self, patterns, waited).await?;
-                self.record.expect_unordered(line, patterns, &values)
-            }
+            } => self.expect_unordered(line, patterns, *within_ms).await,
             WireAction::ExpectRaw { text, within_ms } => {
                 let observed = self.next_line(self.within(*within_ms)).await?;
                 judge::raw_line(text, &observed, &mut self.record.captures)
@@ -234,13 +226,17 @@ impl StdioPlayer<'_> {
             Err(_) => Fault::ClosedOutput,
         }
     }
+}
+
+impl ReplySource for StdioPlayer<'_> {
+    fn record(&mut self) -> &mut Record {
+        &mut self.record
+    }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
         self.patience.of_process(within_ms, self.record.answered)
     }
-}
 
-impl ReplySource for StdioPlayer<'_> {
     async fn next_reply_for(&mut self, _: &Pattern, waited: Duration) -> Result<Json, Stop> {
         parse(&self.next_line(waited).await?)
     }

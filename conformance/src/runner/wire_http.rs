@@ -16,7 +16,7 @@ use crate::target::link;
 use crate::verdict::Verdict;
 
 use super::listening_server::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
-use super::transcript::{Record, ReplySource, Stop, differs, next_replies};
+use super::transcript::{Record, ReplySource, Stop, differs};
 use super::trial::Trial;
 
 /// How long a sent line gets before the next one is sent, so that quick answers keep their order.
@@ -148,18 +148,11 @@ impl PostPlayer<'_> {
                 self.send(text).await;
                 Ok(())
             }
-            WireAction::Expect(expect) => {
-                let value = self.next_reply(self.within(expect.within_ms)).await?;
-                self.record.expect_reply(line, &expect.pattern, &value)
-            }
+            WireAction::Expect(expect) => self.expect(line, expect).await,
             WireAction::ExpectUnordered {
                 patterns,
                 within_ms,
-            } => {
-                let waited = self.within(*within_ms);
-                let values = next_replies(self, patterns, waited).await?;
-                self.record.expect_unordered(line, patterns, &values)
-            }
+            } => self.expect_unordered(line, patterns, *within_ms).await,
             WireAction::Control(Control::Silence { ms }) => {
                 self.expect_silence(line, Duration::from_millis(*ms)).await
             }
@@ -228,13 +221,17 @@ impl PostPlayer<'_> {
             }
         }
     }
+}
+
+impl ReplySource for PostPlayer<'_> {
+    fn record(&mut self) -> &mut Record {
+        self.record
+    }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
         self.patience.within(within_ms, self.patience.reply)
     }
-}
 
-impl ReplySource for PostPlayer<'_> {
     async fn next_reply_for(&mut self, _: &Pattern, waited: Duration) -> Result<Json, Stop> {
         self.next_reply(waited).await
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::super::case_source;
 use super::super::controls::{self, CaseFiles, ControlContext};
-use super::super::transcript::{Record, ReplySource, Stop, differs, next_replies};
+use super::super::transcript::{Record, ReplySource, Stop, differs};
 use super::super::trial::Trial;
 use super::connection::Connection;
 use super::findings::{Findings, MessageKind};
@@ -104,21 +104,11 @@ impl OpenPlayer<'_> {
                 let bytes = self.connection.encode_raw(bytes);
                 self.connection.send(&bytes).await
             }
-            WireAction::Expect(expect) => {
-                let waited = self.within(expect.within_ms);
-                let message = self.next_matching(&expect.pattern, waited).await?;
-                let record = &mut self.connection.record;
-                record.expect_reply(line, &expect.pattern, &message)
-            }
+            WireAction::Expect(expect) => self.expect(line, expect).await,
             WireAction::ExpectUnordered {
                 patterns,
                 within_ms,
-            } => {
-                let waited = self.within(*within_ms);
-                let values = next_replies(self, patterns, waited).await?;
-                let record = &mut self.connection.record;
-                record.expect_unordered(line, patterns, &values)
-            }
+            } => self.expect_unordered(line, patterns, *within_ms).await,
             WireAction::ExpectRaw { .. } => Err(not_permitted("`<-raw`")),
             WireAction::Control(control) => controls::play(self, line, control).await,
         }
@@ -164,14 +154,18 @@ impl OpenPlayer<'_> {
         let requests = self.connection.requests();
         requests.contains_since(self.before, id) || !requests.contains(id)
     }
+}
+
+impl ReplySource for OpenPlayer<'_> {
+    fn record(&mut self) -> &mut Record {
+        &mut self.connection.record
+    }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
         self.patience
             .of_process(within_ms, self.connection.record.answered)
     }
-}
 
-impl ReplySource for OpenPlayer<'_> {
     async fn next_reply_for(&mut self, pattern: &Pattern, waited: Duration) -> Result<Json, Stop> {
         self.next_matching(pattern, waited).await
     }
