@@ -5,3 +5,4 @@ pub mod dispatch;
 pub mod handler;
 pub mod incoming;
 pub mod tools;
+mod tools_call;
