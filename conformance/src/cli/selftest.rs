@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::mutant::{self, Mutant, MutantTransport};
 use crate::runner::start::{PreferredTransport, Target};
@@ -67,6 +68,7 @@ enum MutantResult {
 
 /// Acts as a faulty server. The exit status is that of the server behind it.
 pub fn mutate(args: &MutateArgs) -> Result<u8, Failure> {
+    outlive_signals()?;
     let mutant = mutant::find(&args.name).ok_or_else(|| {
         format!(
             "no mutant is called `{}`; `ptc-conformance selftest` names them",
@@ -76,6 +78,15 @@ pub fn mutate(args: &MutateArgs) -> Result<u8, Failure> {
     let status = mutant::run(mutant, &args.command)
         .map_err(|error| format!("{}: {error}", args.command.join(" ")))?;
     Ok(u8::try_from(status).unwrap_or(u8::MAX))
+}
+
+/// A signal goes to the whole process group, and it is the server behind the proxy that acts on it. If the proxy ended first, every
+/// mutant would fail the cases about signals. Threads inherit the mask; a child that `std::process` starts does not.
+fn outlive_signals() -> Result<(), Failure> {
+    let ends = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+    SigSet::from_iter(ends)
+        .thread_block()
+        .map_err(|error| format!("cannot block signals: {error}").into())
 }
 
 /// Runs the cases of the clause that each mutant breaks, and prints the results.
