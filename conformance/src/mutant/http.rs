@@ -127,6 +127,8 @@ pub struct HttpEdit {
     lacks: Option<String>,
     /// Condition: a field of the request, and the prefix of its value.
     says: Option<(String, String)>,
+    /// Condition: the response's status, as it was.
+    of: Option<u16>,
     /// A status, and its replacement.
     status: Option<(u16, u16)>,
     /// The replacement for any status.
@@ -166,7 +168,8 @@ impl HttpEdit {
             && (self.lacks.as_ref()).is_none_or(|name| request.field(name).is_none())
             && self.says.as_ref().is_none_or(|(name, start)| {
                 (request.field(name)).is_some_and(|value| value.starts_with(start))
-            });
+            })
+            && self.of.is_none_or(|status| message.status() == status);
         if !is_meant {
             return;
         }
@@ -364,14 +367,15 @@ fn forward_responses(
             .unwrap_or("0")
             .parse::<u64>();
         let streamed = message.field("transfer-encoding").is_some();
-        if streamed || to_head || length.is_err() {
+        if streamed || length.is_err() {
             client.write_all(&head)?;
             if streamed {
                 break;
             }
             continue;
         }
-        let length = length.unwrap_or_default();
+        // A response to HEAD states a length that its body does not have.
+        let length = length.ok().filter(|_| !to_head).unwrap_or_default();
         (&mut server).take(length).read_to_end(&mut message.body)?;
         let before = message.clone();
         match mutation {
