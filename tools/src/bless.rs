@@ -12,15 +12,14 @@ use anyhow::{Context, Result, bail};
 pub fn run() -> Result<()> {
     let suite = crate::suite()?;
     let directory = crate::root().join("golden");
-    crate::guarded_fs::create_dir_all(&directory)
-        .with_context(|| directory.display().to_string())?;
+    crate::guarded_fs::create_dir_all(&directory)?;
     for file in FILES {
         let path = directory.join(file.name);
         let text = (file.render)(&suite)?;
         if std::fs::read_to_string(&path).ok().as_deref() == Some(&text) {
             continue;
         }
-        crate::guarded_fs::write(&path, text).with_context(|| path.display().to_string())?;
+        crate::guarded_fs::write(&path, text)?;
         eprintln!("golden/{} changed", file.name);
     }
     let status = cargo()

@@ -64,7 +64,7 @@ fn validate(schema: &str, bundle: &str) -> Result<()> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     if let Some(directory) = path.parent() {
-        crate::guarded_fs::create_dir_all(directory).with_context(|| path.display().to_string())?;
+        crate::guarded_fs::create_dir_all(directory)?;
     }
-    crate::guarded_fs::write(path, text).with_context(|| path.display().to_string())
+    Ok(crate::guarded_fs::write(path, text)?)
 }

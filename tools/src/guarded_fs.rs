@@ -1,4 +1,4 @@
-//! The only way in which these tools change files: never below `spec/`, which people write. Knows no tool.
+//! The only way in which these tools change files: never below `spec/`, which people write. Every error names the file. Knows no tool.
 //!
 //! Clippy rejects the writing functions of `std::fs` everywhere else (`tools/clippy.toml`).
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// As [`std::fs::write`], and for every path that leads into `spec/`.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    std::fs::write(check_path(path)?, bytes)
+    named(path, |path| std::fs::write(path, bytes))
 }
 
 /// Creates a file for writing.
@@ -21,7 +21,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 /// # Errors
 /// As `write`.
 pub fn create(path: &Path) -> Result<File> {
-    File::create(check_path(path)?)
+    named(path, |path| File::create(path))
 }
 
 /// Opens a file that is there, for reading and writing.
@@ -29,10 +29,9 @@ pub fn create(path: &Path) -> Result<File> {
 /// # Errors
 /// As `write`.
 pub fn open_to_change(path: &Path) -> Result<File> {
-    File::options()
-        .read(true)
-        .write(true)
-        .open(check_path(path)?)
+    named(path, |path| {
+        File::options().read(true).write(true).open(path)
+    })
 }
 
 /// Lets everyone run a file.
@@ -42,7 +41,8 @@ pub fn open_to_change(path: &Path) -> Result<File> {
 #[cfg(unix)]
 pub fn make_executable(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(check_path(path)?, std::fs::Permissions::from_mode(0o755))
+    let permissions = std::fs::Permissions::from_mode(0o755);
+    named(path, |path| std::fs::set_permissions(path, permissions))
 }
 
 /// Elsewhere the name says what can be run.
@@ -59,7 +59,7 @@ pub fn make_executable(_: &Path) -> Result<()> {
 /// # Errors
 /// As `write`.
 pub fn create_dir_all(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(check_path(path)?)
+    named(path, |path| std::fs::create_dir_all(path))
 }
 
 /// Copies a file.
@@ -67,7 +67,7 @@ pub fn create_dir_all(path: &Path) -> Result<()> {
 /// # Errors
 /// As `write`.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, check_path(to)?).map(drop)
+    named(to, |to| std::fs::copy(from, to).map(drop))
 }
 
 /// Renames a file, replacing an existing one.
@@ -75,7 +75,8 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
 /// # Errors
 /// As `write`.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
-    std::fs::rename(check_path(from)?, check_path(to)?)
+    check_path(from)?;
+    named(to, |to| std::fs::rename(from, to))
 }
 
 /// Removes a file or a whole directory, if it is there.
@@ -83,11 +84,17 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
 /// # Errors
 /// As `write`.
 pub fn remove(path: &Path) -> Result<()> {
-    let path = check_path(path)?;
-    match path.is_dir() {
+    named(path, |path| match path.is_dir() {
         true => std::fs::remove_dir_all(path),
         false => std::fs::remove_file(path),
-    }
+    })
+}
+
+/// Does something to a file that may be changed; an error names it.
+fn named<T>(path: &Path, change: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    check_path(path)
+        .and_then(change)
+        .map_err(|error| Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// Returns `path`, unless it leads into `spec/` by any route.

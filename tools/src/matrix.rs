@@ -10,7 +10,7 @@ use conformance::suite::Suite;
 
 use crate::check;
 use crate::coverage::Coverage;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 /// Options of the report.
 #[derive(Args)]
@@ -41,8 +41,7 @@ pub fn run(options: &MatrixOptions) -> Result<()> {
     }
     let coverage = Coverage::of(&suite)?;
     if let Some(path) = &options.table {
-        crate::guarded_fs::write(path, coverage.matrix())
-            .with_context(|| path.display().to_string())?;
+        crate::guarded_fs::write(path, coverage.matrix())?;
     }
     crate::write_stdout(&format!("{}\n", coverage.summary()));
     let mut missing: Vec<String> = coverage

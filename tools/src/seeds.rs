@@ -47,10 +47,8 @@ pub fn run(options: &SeedsOptions) -> Result<()> {
             continue;
         }
         let directory = options.out.join(kind);
-        crate::guarded_fs::create_dir_all(&directory)
-            .with_context(|| directory.display().to_string())?;
-        crate::guarded_fs::write(&directory.join(format!("{written:05}")), bytes)
-            .with_context(|| directory.display().to_string())?;
+        crate::guarded_fs::create_dir_all(&directory)?;
+        crate::guarded_fs::write(&directory.join(format!("{written:05}")), bytes)?;
         written += 1;
     }
     eprintln!("{}: {written} inputs", options.out.display());

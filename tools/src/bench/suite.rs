@@ -103,14 +103,14 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Result<Scratch> {
         let path = std::env::temp_dir().join(format!("ptc-bench-{}", std::process::id()));
-        crate::guarded_fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        crate::guarded_fs::create_dir_all(&path)?;
         Ok(Scratch(path))
     }
 
     fn write_suite(&self, name: &str, suite: &Suite) -> Result<PathBuf> {
         let path = self.0.join(name).with_extension("json");
         let text = bundle::write(suite)?;
-        crate::guarded_fs::write(&path, text).with_context(|| path.display().to_string())?;
+        crate::guarded_fs::write(&path, text)?;
         Ok(path)
     }
 }

@@ -257,7 +257,7 @@ pub fn run(options: &MutantsOptions) -> Result<()> {
     let table = table(&sample, options, &excused);
     crate::write_stdout(&table);
     if let Some(path) = &options.table {
-        crate::guarded_fs::write(path, &table).with_context(|| path.display().to_string())?;
+        crate::guarded_fs::write(path, &table)?;
     }
     Ok(())
 }
@@ -376,9 +376,8 @@ impl SampleDirectory {
     fn save(&self, sample: &Sample) -> Result<()> {
         let text = serde_json::to_vec_pretty(sample)?;
         let part = self.home.join("sample.json.part");
-        crate::guarded_fs::write(&part, text)
-            .and_then(|()| crate::guarded_fs::rename(&part, &self.plan()))
-            .with_context(|| self.plan().display().to_string())
+        crate::guarded_fs::write(&part, text)?;
+        Ok(crate::guarded_fs::rename(&part, &self.plan())?)
     }
 
     /// Draws a sample and builds it.
@@ -417,10 +416,9 @@ impl SampleDirectory {
         let text =
             std::fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
         let text = text.replace("conformance.workspace = true\n", "");
-        crate::guarded_fs::write(&manifest, text)
-            .with_context(|| manifest.display().to_string())?;
-        crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n")
-            .with_context(|| tools.display().to_string())
+        crate::guarded_fs::write(&manifest, text)?;
+        crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n")?;
+        Ok(())
     }
 
     /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
@@ -525,8 +523,7 @@ impl SampleDirectory {
                 if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
                     continue;
                 }
-                crate::guarded_fs::write(&path, text)
-                    .with_context(|| path.display().to_string())?;
+                crate::guarded_fs::write(&path, text)?;
             }
             let wrong = self.compile(&ranges)?;
             if wrong.is_empty() {
@@ -709,11 +706,11 @@ impl SampleDirectory {
         );
         // A script that is being executed can't be written, only replaced.
         let part = self.home.join("ptc.part");
-        crate::guarded_fs::create(&part)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| script.display().to_string())?;
-        crate::guarded_fs::make_executable(&part).with_context(|| script.display().to_string())?;
-        crate::guarded_fs::rename(&part, &script).with_context(|| script.display().to_string())?;
+        crate::guarded_fs::create(&part)?
+            .write_all(text.as_bytes())
+            .with_context(|| part.display().to_string())?;
+        crate::guarded_fs::make_executable(&part)?;
+        crate::guarded_fs::rename(&part, &script)?;
         Ok(script)
     }
 

@@ -35,10 +35,8 @@ impl FaultMap {
     /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self> {
         let _absent = crate::guarded_fs::remove(path);
-        crate::guarded_fs::write(path, vec![0; MAP_BYTES])
-            .with_context(|| path.display().to_string())?;
-        let file = crate::guarded_fs::open_to_change(path);
-        file.map(Self).with_context(|| path.display().to_string())
+        crate::guarded_fs::write(path, vec![0; MAP_BYTES])?;
+        Ok(Self(crate::guarded_fs::open_to_change(path)?))
     }
 
     /// Activates a fault; 0 means none.
@@ -440,7 +438,7 @@ impl Cost {
 
 fn save(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<()> {
     let text = serde_json::to_vec(kept)?;
-    crate::guarded_fs::write(path, text).with_context(|| path.display().to_string())
+    Ok(crate::guarded_fs::write(path, text)?)
 }
 
 impl Drop for QuickJudge {
