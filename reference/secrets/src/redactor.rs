@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -83,6 +83,39 @@ pub(crate) struct Finder {
     structures: bool,
     /// The largest number of line ends in any one secret: a stream has to wait for this many lines.
     pub(crate) line_ends: usize,
+}
+
+/// A limit of the CPU time that the thread may spend on searches. Most texts are short, and reading that clock takes longer than
+/// searching them, so only some of the checks read it, and the time begins with the first of these.
+struct TimeLimit {
+    time: Duration,
+    until: OnceLock<Duration>,
+    checks: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl TimeLimit {
+    fn new(time: Duration) -> Self {
+        Self {
+            time,
+            until: OnceLock::new(),
+            checks: AtomicUsize::new(0),
+            is_over: AtomicBool::new(time.is_zero()),
+        }
+    }
+
+    fn has_time(&self) -> bool {
+        if self.is_over.load(Ordering::Relaxed) {
+            return false;
+        }
+        let check = self.checks.fetch_add(1, Ordering::Relaxed) + 1;
+        if check.is_multiple_of(CHECKS_PER_CLOCK_READ) {
+            let now = thread_cpu_time();
+            let until = self.until.get_or_init(|| now.saturating_add(self.time));
+            self.is_over.store(now >= *until, Ordering::Relaxed);
+        }
+        !self.is_over.load(Ordering::Relaxed)
+    }
 }
 
 /// A time budget that several texts share: time spent on one is not available to the others.
@@ -159,18 +192,12 @@ impl Redactor {
         }
     }
 
-    /// The redactor for one text or value when no other limit is set. Most texts are short, and reading the thread's CPU clock takes
-    /// longer than searching them, so only some of the checks read it.
+    /// The redactor for one text or value when no other limit is set.
     fn for_one_text(&self) -> Option<Self> {
         let time = self
             .each
             .filter(|_| self.has_time.is_none() && !self.is_empty())?;
-        let (asked, until) = (AtomicUsize::new(0), OnceLock::new());
-        Some(self.with_time_check(move || {
-            let asked = asked.fetch_add(1, Ordering::Relaxed) + 1;
-            let is_clock_read = asked.is_multiple_of(CHECKS_PER_CLOCK_READ);
-            !is_clock_read || thread_cpu_time() < *until.get_or_init(|| thread_cpu_time() + time)
-        }))
+        Some(self.with_time_limit(time))
     }
 
     /// A redactor with the same secrets that searches until this thread has used `time` of CPU time: for text from a client or an
@@ -181,10 +208,9 @@ impl Redactor {
         if self.is_empty() {
             return self.clone();
         }
-        let until = thread_cpu_time() + time;
-        let has_time = self.has_time.clone();
+        let (limit, has_time) = (TimeLimit::new(time), self.has_time.clone());
         self.with_time_check(move || {
-            thread_cpu_time() < until && has_time.as_ref().is_none_or(|has_time| has_time())
+            limit.has_time() && has_time.as_ref().is_none_or(|has_time| has_time())
         })
     }
 
