@@ -31,7 +31,7 @@ fn authenticate(
     let Some(limit) = endpoint.rate_limit() else {
         return match shown {
             Bearer::Right => Ok(()),
-            Bearer::MissingSession => Err(HttpRefusal::Unauthorized(Challenge::Token)),
+            Bearer::Missing => Err(HttpRefusal::Unauthorized(Challenge::Token)),
             Bearer::Wrong => Err(HttpRefusal::Unauthorized(Challenge::AnotherToken)),
         };
     };
@@ -46,7 +46,7 @@ fn authenticate(
         return Err(HttpRefusal::Blocked(left));
     }
     // Any page can make a browser send a request without a token. Only a wrong token is a guess.
-    if shown == Bearer::MissingSession {
+    if shown == Bearer::Missing {
         return Err(HttpRefusal::Unauthorized(Challenge::Token));
     }
     match limit.failed(source.into(), now) {
@@ -70,14 +70,14 @@ fn authenticate(
 pub enum Bearer {
     /// Exactly one header, with the right token.
     Right,
-    MissingSession,
+    Missing,
     Wrong,
 }
 
 /// Checks the values of all `Authorization` headers: exactly one, `Bearer TOKEN`, compared in constant time.
 pub fn bearer<'a>(token: &Secret, mut values: impl Iterator<Item = &'a [u8]>) -> Bearer {
     match (values.next(), values.next()) {
-        (None, _) => Bearer::MissingSession,
+        (None, _) => Bearer::Missing,
         (Some(value), None)
             if value
                 .strip_prefix(b"Bearer ")
@@ -98,7 +98,7 @@ mod tests {
         let token = Secret::new("Token-0123456789-0123456789-abcde".to_owned());
         let right = "Bearer Token-0123456789-0123456789-abcde";
         let check = |values: &[&str]| bearer(&token, values.iter().map(|value| value.as_bytes()));
-        assert_eq!(check(&[]), Bearer::MissingSession);
+        assert_eq!(check(&[]), Bearer::Missing);
         assert_eq!(check(&[right]), Bearer::Right);
         assert_eq!(check(&[right, right]), Bearer::Wrong);
         for wrong in [
