@@ -335,7 +335,12 @@ fn env_lines(text: &str) -> HashMap<String, String> {
                     .and_then(|rest| rest.strip_suffix(quote))
             };
             let value = quoted('"').or_else(|| quoted('\'')).unwrap_or(value);
-            (key.trim().to_owned(), value.to_owned())
+            // A shell that reads the same file needs the word.
+            let key = key.trim();
+            let exported = key
+                .strip_prefix("export")
+                .filter(|name| name.starts_with(char::is_whitespace));
+            (exported.unwrap_or(key).trim().to_owned(), value.to_owned())
         })
         .collect()
 }
