@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ptc_lang::nearest;
 use ptc_secrets::{ConfigDocument, ConfigFault, json_kind};
 use serde_json::{Map, Value};
 
@@ -62,9 +63,11 @@ pub fn parse_entries(
             return refused(&[], message);
         }
     };
+    let file = document.path().display();
     for key in document.root.keys() {
         if !ROOT_KEYS.contains(&key.as_str()) {
-            warnings.push(format!("key \"{key}\" is unknown and ignored"));
+            let known = ROOT_KEYS.iter().copied();
+            warnings.push(format!("{file}: {}", unknown_key(key, known)));
         }
     }
     let mut names: Vec<&String> = entries.keys().collect();
@@ -85,6 +88,23 @@ pub fn parse_entries(
         }
     }
     (configs, faults)
+}
+
+/// Minimum length of a beginning that suggests a whole key.
+const BEGINNING_BYTES_MIN: usize = 6;
+
+/// What is said of a key that nothing reads, with the known one that was probably meant.
+fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    // Names of settings are long: the unit at the end is often left out.
+    let begins = |known: &&str| key.len() >= BEGINNING_BYTES_MIN && known.starts_with(key);
+    let meant = known.clone().find(begins).map(str::to_owned);
+    let meant = meant
+        .or_else(|| nearest(key, known))
+        .map(|known| format!("; did you mean \"{known}\"?"));
+    format!(
+        "key \"{key}\" is unknown and ignored{}",
+        meant.unwrap_or_default()
+    )
 }
 
 /// Keys under which MCP clients configure the servers that they start.
@@ -159,13 +179,14 @@ impl<'a> ConfigEntry<'a> {
             return Err(self.refuse(&["transport"], &cause));
         };
         let transport = (row.read)(self, warnings)?;
+        let known = || COMMON_KEYS.iter().chain(row.keys.iter().copied().flatten());
         for key in self.fields.into_iter().flat_map(Map::keys) {
-            if !COMMON_KEYS.contains(&key.as_str())
-                && !row.keys.iter().any(|keys| keys.contains(&key.as_str()))
-            {
+            if !known().any(|known| known == key) {
                 warnings.push(format!(
-                    "upstream {}: key \"{key}\" is unknown and ignored",
-                    self.name
+                    "{}: upstream {}: {}",
+                    self.document.path().display(),
+                    self.name,
+                    unknown_key(key, known().copied())
                 ));
             }
         }
