@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ptc_lang::visible::escape_nonprinting;
@@ -225,9 +225,12 @@ fn open_private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Replaces the file at `path` by one with `bytes`, readable only by its owner. On failure the old file is unchanged.
+/// Replaces the file at `path`, or the one that links from there lead to, by one with `bytes`, readable only by its owner. On failure the
+/// old file is unchanged.
 fn replace_private_file(path: &str, bytes: &[u8]) -> std::io::Result<()> {
-    let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
+    let path = &link_target(path)?;
+    let mut fresh = path.clone().into_os_string();
+    fresh.push(format!(".{}.new", ptc_server::token::random(9)));
     let mut options = OpenOptions::new();
     let written = options
         .create_new(true)
@@ -242,6 +245,23 @@ fn replace_private_file(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     written.inspect_err(|_| {
         let _ = std::fs::remove_file(&fresh);
     })
+}
+
+/// The number of symbolic links to follow, as in Linux.
+const LINKS_MAX: usize = 40;
+
+/// The path that the symbolic links from `path` lead to, whether or not it exists.
+fn link_target(path: &str) -> std::io::Result<PathBuf> {
+    let mut path = PathBuf::from(path);
+    for _ in 0..LINKS_MAX {
+        if !path.is_symlink() {
+            return Ok(path);
+        }
+        let target = std::fs::read_link(&path)?;
+        // An absolute target replaces the whole path.
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(nix::errno::Errno::ELOOP.into())
 }
 
 /// Writes a message for people to standard error. If that fails, the exit status still tells.
