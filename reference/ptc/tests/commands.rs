@@ -513,3 +513,71 @@ fn signal_at_the_prompt_saves_the_session_and_restores_the_terminal() {
     let output = again.current_dir(held.path()).output().unwrap();
     assert_eq!(output.stdout, b"42\n", "{}", error_output(&output));
 }
+
+/// Whatever is asked of a server whose standard output fails, it says so and ends, but a client that is gone is no failure.
+#[test]
+fn start_tells_when_replies_cannot_be_written() {
+    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    let call = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"lisp_eval\",\"arguments\":{\"program\":\"1\"}}}\n";
+    let serve = |frames: &str, stdout: Stdio| {
+        let mut command = ptc(&["start", "--log-level", "error"]);
+        command.stdin(Stdio::piped()).stdout(stdout);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        // A server that ended does not read the rest.
+        let _ = child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(frames.repeat(3).as_bytes());
+        child.wait_with_output().unwrap()
+    };
+    for frames in [ping, call] {
+        let output = serve(frames, full_device());
+        assert_eq!(output.status.code(), Some(1), "{frames}");
+        let told = error_output(&output);
+        assert!(
+            told.ends_with("cannot write to stdout: No space left on device (os error 28)\n"),
+            "{told}"
+        );
+        let output = serve(frames, closed_pipe());
+        assert_eq!(output.status.code(), Some(0), "{frames}");
+        assert_eq!(error_output(&output), "");
+    }
+}
+
+/// The end of a client's input is told from an input that cannot be read.
+#[test]
+fn start_tells_when_its_input_cannot_be_read() {
+    let mut command = ptc(&["start", "--log-level", "error"]);
+    command.stdin(std::fs::File::open("/").unwrap());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = error_output(&output);
+    assert!(
+        told.ends_with("cannot read from stdin: Is a directory (os error 21)\n"),
+        "{told}"
+    );
+}
+
+/// Files that are kept elsewhere stay there: a link is followed when a session is saved, even to a file that does not exist yet.
+#[test]
+fn repl_saves_through_symbolic_links() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("real")).unwrap();
+    for (link, target) in [("kept", "second"), ("second", "real/file")] {
+        std::os::unix::fs::symlink(target, place.path().join(link)).unwrap();
+    }
+    for (program, wanted) in [("(def a 1)", "#'a\n"), ("a", "1\n")] {
+        let mut command = ptc(&["repl", "--session", "kept", "-e", program]);
+        let output = command.current_dir(place.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), wanted);
+        assert!(place.path().join("kept").is_symlink());
+        assert!(place.path().join("second").is_symlink());
+        let names = std::fs::read_dir(place.path().join("real")).unwrap();
+        assert_eq!(names.count(), 1);
+    }
+    std::os::unix::fs::symlink("round", place.path().join("round")).unwrap();
+    let mut command = ptc(&["repl", "--session", "round", "-e", "(def a 1)"]);
+    let output = command.current_dir(place.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -17,7 +17,7 @@ use crate::sessions::{Sessions, SharedSessions, StoreOpenError};
 use crate::settings::{HttpSettings, Settings};
 use crate::transport::http::{self, ListenFault};
 use crate::transport::signals::{self, Signals};
-use crate::transport::stdio;
+use crate::transport::stdio::{self, StdioFault};
 use crate::upstreams;
 use ptc_secrets::{ConfigFault, Redactor, RedactorBuilder, SCRUB_TIME_MAX, Scrubbed};
 use ptc_upstream::StartFault;
@@ -46,12 +46,8 @@ pub enum StartError {
     SessionStore(Scrubbed<String>),
     #[error("cannot start the I/O runtime: {0}")]
     Executor(io::Error),
-    #[error("cannot read from stdin: {0}")]
-    Input(io::Error),
-    #[error("cannot write to stdout: {0}")]
-    Output(io::Error),
-    #[error("cannot start the thread that reads: {0}")]
-    Reader(io::Error),
+    #[error(transparent)]
+    Stdio(#[from] StdioFault),
 }
 
 /// The credentials in the settings themselves.
@@ -212,7 +208,8 @@ fn serve_stdio(
     });
     // Unbuffered: every reply is one write.
     let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
-    let input = own(io::stdin().as_fd()).map_err(StartError::Input)?;
-    let output = own(io::stdout().as_fd()).map_err(StartError::Output)?;
-    stdio::serve(server, Box::new(input), Box::new(output)).map_err(StartError::Reader)
+    let input = own(io::stdin().as_fd()).map_err(StdioFault::Input)?;
+    let output = own(io::stdout().as_fd()).map_err(StdioFault::Output)?;
+    stdio::serve(server, Box::new(input), Box::new(output))?;
+    Ok(())
 }

@@ -17,6 +17,7 @@ use crate::transport::serial_queue::SerialQueue;
 use ptc_rpc::{Document, Frame, FrameFault, Framer, JsonText, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,30 +32,46 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Initial chunk size, until a client fills it: most clients send little at first, and untouched memory costs a start nothing.
 const CHUNK_BYTES_FIRST: usize = 4 << 10;
 
+/// Why the service ends without the client's doing.
+#[derive(Debug, thiserror::Error)]
+pub enum StdioFault {
+    #[error("cannot read from stdin: {0}")]
+    Input(io::Error),
+    #[error("cannot write to stdout: {0}")]
+    Output(io::Error),
+    #[error("cannot start the thread that reads: {0}")]
+    Reader(io::Error),
+}
+
 /// Serves `input` and `output` until the end of input or `exit`. Whatever still runs then is cancelled.
 ///
 /// # Errors
-/// When no thread can be started.
+/// When no thread can be started, and when a stream fails for another reason than that the client closed it.
 pub fn serve(
     server: &Arc<Server>,
     input: Box<dyn Read + Send>,
     output: Box<dyn Write + Send>,
-) -> io::Result<()> {
+) -> Result<(), StdioFault> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
     let queue = Arc::<SerialQueue>::default();
+    let output = Output::new(output);
     let frames = Frames {
         server: server.clone(),
         queue: queue.clone(),
         connection: connection.clone(),
-        output: Output::new(output),
+        output: output.clone(),
         input,
         framer: Framer::new(server.settings.frame_bytes),
         chunk: vec![0; CHUNK_BYTES_FIRST],
     };
-    let ended = intake::read(frames, server.pool.clone())?;
+    let ended = intake::read(frames, server.pool.clone()).map_err(StdioFault::Reader)?;
     queue.drain(STORE_GRACE);
-    close(&connection, ended);
-    Ok(())
+    close(&connection, &ended);
+    match (output.fault(), ended) {
+        (Some(error), _) => Err(StdioFault::Output(error)),
+        (None, InputEnd::Fault(error)) => Err(StdioFault::Input(error)),
+        (None, InputEnd::Input | InputEnd::Exit) => Ok(()),
+    }
 }
 
 /// The input, with everything that is needed to handle its frames.
@@ -69,12 +86,14 @@ struct Frames {
 }
 
 /// Why the service ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum InputEnd {
-    /// The client closed its end.
+    /// The client closed its end, or gets no more replies.
     Input,
     /// The client sent `exit`.
     Exit,
+    /// The input cannot be read.
+    Fault(io::Error),
 }
 
 impl CallSource for Frames {
@@ -91,13 +110,19 @@ impl CallSource for Frames {
             chunk,
         } = self;
         loop {
+            if output.has_failed() {
+                return NextCall::End(InputEnd::Input);
+            }
             let read = match input.read(chunk) {
                 Ok(0) => return NextCall::End(InputEnd::Input),
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     tracing::error!(event = "stdin_read_error", reason = %error);
-                    return NextCall::End(InputEnd::Input);
+                    return NextCall::End(match is_gone(&error) {
+                        true => InputEnd::Input,
+                        false => InputEnd::Fault(error),
+                    });
                 }
             };
             // The call of the last frame so far. A call that another frame follows is not alone.
@@ -235,11 +260,11 @@ fn responder(output: &Arc<Output>) -> Responder {
     Box::new(move |reply| output.send(&reply))
 }
 
-fn close(connection: &Arc<Connection>, ended: InputEnd) {
-    let exit = ended == InputEnd::Exit;
+fn close(connection: &Arc<Connection>, ended: &InputEnd) {
+    let exit = matches!(ended, InputEnd::Exit);
     let (grace, event) = match ended {
         InputEnd::Exit => (EXIT_GRACE, "exit_drained"),
-        InputEnd::Input => (END_OF_INPUT_GRACE, "stdin_eof"),
+        InputEnd::Input | InputEnd::Fault(_) => (END_OF_INPUT_GRACE, "stdin_eof"),
     };
     let in_flight = connection.in_flight();
     if exit {
@@ -257,11 +282,20 @@ fn close(connection: &Arc<Connection>, ended: InputEnd) {
 /// The single writer of a stream: whole frames, one after the other.
 struct Output {
     stream: Mutex<Stream>,
+    has_failed: AtomicBool,
 }
 
 struct Stream {
     writer: Box<dyn Write + Send>,
     buffer: Vec<u8>,
+    /// Why a reply could not be written. A part of it may have been, so nothing is written after it.
+    fault: Option<io::Error>,
+}
+
+/// Whether the other end of a stream was closed, which is a client's way to leave.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionReset)
 }
 
 /// Memory that the write buffer may keep between replies.
@@ -273,18 +307,46 @@ impl Output {
             stream: Mutex::new(Stream {
                 writer,
                 buffer: Vec::new(),
+                fault: None,
             }),
+            has_failed: AtomicBool::new(false),
         })
+    }
+
+    /// Whether a reply was lost although the client is there.
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Why a reply was lost, unless the client closed its end.
+    fn fault(&self) -> Option<io::Error> {
+        lock(&self.stream)
+            .fault
+            .take()
+            .filter(|error| !is_gone(error))
     }
 
     fn send(&self, reply: &Scrubbed<Reply>) {
         let mut stream = lock(&self.stream);
-        let Stream { writer, buffer } = &mut *stream;
+        let Stream {
+            writer,
+            buffer,
+            fault,
+        } = &mut *stream;
+        if fault.is_some() {
+            return;
+        }
         buffer.clear();
         Reply::write(reply, buffer);
         buffer.push(b'\n');
-        // A client that closed its end gets no more replies; the end of input does the rest.
-        let _ = writer.write_all(buffer).and_then(|()| writer.flush());
+        if let Err(error) = writer.write_all(buffer).and_then(|()| writer.flush()) {
+            // A client that closed its end gets no more replies; the end of input does the rest.
+            if !is_gone(&error) {
+                tracing::error!(event = "stdout_write_error", reason = %error);
+                self.has_failed.store(true, Ordering::Relaxed);
+            }
+            *fault = Some(error);
+        }
         if buffer.capacity() > IDLE_BUFFER_BYTES_MAX {
             *buffer = Vec::new();
         }
