@@ -16,6 +16,7 @@ use ptc_lang::json::{self, Duplicates, Problem, WriteError};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap};
+use ptc_outbound::executor;
 use ptc_protocol::limits::IN_AGENT;
 use ptc_protocol::limits::agent::{MEMORY_UNITS_MAX, PREVIEW_ROWS_MAX, TURN_BUDGET, TURNS_MAX};
 use ptc_protocol::{json_to_value, to_json_value};
@@ -361,10 +362,7 @@ fn run_file(
         table.entry(key).or_insert_with(|| value.into());
     }
     let directory = directory_of(&options.file);
-    let executor = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(RunError::Executor)?;
+    let executor = executor::with_threads(usize::MAX).map_err(RunError::Executor)?;
     let configured = configured.transpose()?;
     ptc_server::install_diagnostics(Level::Error, redactor);
     let started =

@@ -5,6 +5,7 @@
 
 use crate::start::secrets_named_in;
 use crate::{environment, print, wants_help};
+use ptc_outbound::executor;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::facts;
 use ptc_server::settings::flags;
@@ -131,10 +132,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         findings.note(FAIL, &format!("upstream servers: {fault}"));
     }
     let Some(configured) = configured else { return };
-    let executor = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
+    let executor = match executor::with_threads(usize::MAX) {
         Ok(executor) => executor,
         Err(error) => {
             return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));

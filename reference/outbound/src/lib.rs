@@ -5,6 +5,7 @@
 
 mod certificates;
 mod connections;
+pub mod executor;
 mod refusal;
 mod sender;
 

@@ -581,3 +581,31 @@ fn repl_saves_through_symbolic_links() {
     let output = command.current_dir(place.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
 }
+
+/// With hardly any file descriptors, and whatever tokio's own variable says, a server starts or says why not.
+#[test]
+fn start_says_what_the_system_refuses() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("u.json"), r#"{"upstreams": {}}"#).unwrap();
+    let starts = [
+        "start --upstreams-config u.json",
+        "doctor --upstreams-config u.json",
+        "repl --upstreams-config u.json -e 1",
+    ];
+    for start in starts {
+        for files in 4..12 {
+            let mut shell = Command::new("sh");
+            let program = format!("ulimit -n {files}; exec {PTC} {start}");
+            let shell = shell.args(["-c", &program]).stdin(Stdio::null());
+            let output = shell.current_dir(place.path()).output().unwrap();
+            let told = error_output(&output);
+            assert!(!told.contains("panicked"), "{start}: {told}");
+        }
+        let mut command = Command::new(PTC);
+        command.args(start.split(' ')).stdin(Stdio::null());
+        command.env("TOKIO_WORKER_THREADS", "many");
+        let output = command.current_dir(place.path()).output().unwrap();
+        let told = error_output(&output);
+        assert!(!told.contains("panicked"), "{start}: {told}");
+    }
+}

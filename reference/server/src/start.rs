@@ -101,12 +101,9 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     let signals = Signals::watch(|| std::process::exit(0));
     // Plain stdio needs no executor, and starts faster without one.
     let executor = match config.is_some() || settings.http.is_some() {
-        true => Some(
-            tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .build()
-                .map_err(StartError::Executor)?,
-        ),
+        true => {
+            Some(ptc_outbound::executor::with_threads(usize::MAX).map_err(StartError::Executor)?)
+        }
         false => None,
     };
     let configured = config.map(|path| upstreams::read(&path, &settings, &mut secrets));

@@ -73,10 +73,8 @@ impl HttpProvider {
         fixed: &[(&'static str, &'static str)],
     ) -> Result<Self, LlmError> {
         let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| config(error.to_string()))?;
+        let runtime =
+            ptc_outbound::executor::without_threads().map_err(|error| config(error.to_string()))?;
         let builder = ptc_outbound::client(&options.base_url)
             .map_err(|fault| config(fault.to_string()))?
             .redirect(reqwest::redirect::Policy::none());

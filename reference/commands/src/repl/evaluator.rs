@@ -17,6 +17,7 @@ use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value, print,
 };
+use ptc_outbound::executor;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
 use ptc_secrets::{ConfigDocument, ConfigFault, FileError, Redactor, SCRUB_TIME_MAX, Veil};
@@ -521,11 +522,7 @@ fn start_upstreams(
     catalog: CatalogMode,
 ) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), UpstreamStartError> {
     let document = ConfigDocument::read(path, &environment)?;
-    let executor = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(UpstreamStartError::Executor)?;
+    let executor = executor::with_threads(2).map_err(UpstreamStartError::Executor)?;
     let settings = ptc_upstream::UpstreamOptions {
         snapshot: arguments.snapshot,
         limits: arguments.limits.clone(),

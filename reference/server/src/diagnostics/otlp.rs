@@ -415,9 +415,7 @@ fn request(spans: Vec<Payload>) -> String {
 
 fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &ExportCounts) {
     let off = |reason: &str| tracing::warn!(event = "otlp_export_failed", reason, spans = 0);
-    let executor = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let executor = ptc_outbound::executor::without_threads();
     let builder = match ptc_outbound::client(url) {
         Ok(builder) => builder,
         Err(fault) => return off(&fault.to_string()),
