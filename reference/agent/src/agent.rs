@@ -1,5 +1,6 @@
 //! The definition of an agent, and all errors in such a definition. Runs nothing.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use ptc_protocol::{PreviewOptions, Signature, limits, parse_signature};
@@ -140,6 +141,9 @@ pub enum AgentError {
         quoted_list(names)
     )]
     UnusedParams { names: Vec<String> },
+    /// A prompt whose placeholders stand for too much.
+    #[error("the prompt is longer than {PROMPT_BYTES_MAX} bytes once its placeholders are filled")]
+    PromptTooLong,
     /// Placeholders that are not parameters.
     #[error("placeholders {} not found in signature", placeholders(names))]
     UnknownPlaceholders { names: Vec<String> },
@@ -352,65 +356,80 @@ impl Agent {
     }
 }
 
+/// Maximum bytes of a filled prompt: more than any model reads. A short prompt may repeat a long value.
+const PROMPT_BYTES_MAX: usize = 16 << 20;
+
 /// Fills `{{name}}` from the context; unknown names stay as they are written.
-#[must_use]
-pub fn fill_placeholders(prompt: &str, mut lookup: impl FnMut(&str) -> Option<String>) -> String {
+///
+/// # Errors
+/// The filled prompt is too long.
+pub fn fill_placeholders(
+    prompt: &str,
+    mut lookup: impl FnMut(&str) -> Option<String>,
+) -> Result<String, AgentError> {
     let mut filled = String::with_capacity(prompt.len());
     let mut rest = prompt;
     while let Some((before, after)) = rest.split_once("{{") {
         filled.push_str(before);
-        match after.split_once("}}") {
-            Some((name, tail)) if is_name(name.trim()) => {
-                match lookup(name.trim()) {
-                    Some(value) => filled.push_str(&value),
-                    None => {
-                        filled.push_str("{{");
-                        filled.push_str(name);
-                        filled.push_str("}}");
-                    }
-                }
-                rest = tail;
-            }
-            _ => {
+        let (name, tail) = match placeholder(after) {
+            Some(split) => split,
+            None => {
                 filled.push_str("{{");
                 rest = after;
+                continue;
+            }
+        };
+        match lookup(name.trim()) {
+            Some(value) => filled.push_str(&value),
+            None => {
+                filled.push_str("{{");
+                filled.push_str(name);
+                filled.push_str("}}");
             }
         }
+        if filled.len() > PROMPT_BYTES_MAX {
+            return Err(AgentError::PromptTooLong);
+        }
+        rest = tail;
     }
     filled.push_str(rest);
-    filled
+    Ok(filled)
 }
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+/// The name of a placeholder whose opening braces stand before `text`, with the white space around it, and the text after the closing
+/// ones. Reads no further than a name goes, so that many braces cost no more than their length.
+fn placeholder(text: &str) -> Option<(&str, &str)> {
+    let in_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let end = text.find(|c: char| !in_name(c) && !c.is_whitespace())?;
+    let (name, rest) = text.split_at(end);
+    let tail = rest.strip_prefix("}}")?;
+    let bare = name.trim();
+    (!bare.is_empty() && bare.chars().all(in_name)).then_some((name, tail))
 }
 
 fn check_placeholders(prompt: &str, signature: &Signature) -> Result<(), AgentError> {
-    let mut used = Vec::new();
+    let (mut used, mut unknown) = (HashSet::new(), Vec::new());
+    let params: HashSet<&str> = signature
+        .params
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     let _ = fill_placeholders(prompt, |name| {
-        let root = name.split('.').next().unwrap_or(name).to_owned();
-        if !used.contains(&root) {
-            used.push(root);
+        let root = name.split('.').next().unwrap_or(name);
+        if used.insert(root.to_owned()) && !params.contains(root) {
+            unknown.push(root.to_owned());
         }
         None
     });
-    let params: Vec<&String> = signature.params.iter().map(|(name, _)| name).collect();
-    let unknown: Vec<String> = used
-        .iter()
-        .filter(|name| !params.contains(name))
-        .cloned()
-        .collect();
     // Without parameters the placeholders refer to the context only.
     if !unknown.is_empty() && !params.is_empty() {
         return Err(AgentError::UnknownPlaceholders { names: unknown });
     }
-    let unused: Vec<String> = params
-        .into_iter()
-        .filter(|name| !used.contains(name))
-        .cloned()
+    let unused: Vec<String> = signature
+        .params
+        .iter()
+        .filter(|(name, _)| !used.contains(name))
+        .map(|(name, _)| name.clone())
         .collect();
     if unused.is_empty() {
         Ok(())
@@ -592,4 +611,34 @@ fn shown(given: &Json) -> String {
 
 fn quoted_list(names: &[String]) -> String {
     Json::from(names).to_string().replace("\",\"", "\", \"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each brace begins a placeholder that never ends; looking for its end each time takes seconds here.
+    #[test]
+    fn filling_reads_a_prompt_once() {
+        let prompt = "{{".repeat(200_000);
+        assert_eq!(fill_placeholders(&prompt, |_| None), Ok(prompt.clone()));
+        for (prompt, filled) in [
+            ("{{{a}}}", "{{{a}}}"),
+            ("{{ a }} {{a b}} {{}} {{a", "V {{a b}} {{}} {{a"),
+            ("{{\u{a0}a\n}}{{a{{a}}", "V{{aV"),
+        ] {
+            let value = |name: &str| (name == "a").then(|| "V".to_owned());
+            assert_eq!(fill_placeholders(prompt, value).as_deref(), Ok(filled));
+        }
+    }
+
+    #[test]
+    fn filled_prompts_are_bounded() {
+        let prompt = "{{a}}".repeat(100);
+        let value = |_: &str| Some("x".repeat(1 << 20));
+        assert_eq!(
+            fill_placeholders(&prompt, value),
+            Err(AgentError::PromptTooLong)
+        );
+    }
 }

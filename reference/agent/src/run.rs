@@ -92,7 +92,10 @@ pub fn run(agent: &Agent, options: RunOptions<'_>) -> Result<AgentStep, AgentErr
         telemetry,
         ..options
     };
-    Ok(Run::new(agent, options).finish())
+    let prompt = fill_placeholders(&agent.prompt, |name| context_text(&options.context, name))?;
+    let mut run = Run::new(agent, options);
+    run.step.prompt = prompt;
+    Ok(run.finish())
 }
 
 /// The kind of an agent's turns.
@@ -235,9 +238,6 @@ impl<'a> Run<'a> {
         };
         let tools = native_definitions(self.agent, self.mode);
         let schema = self.answer_schema(&tools);
-        self.step.prompt = fill_placeholders(&self.agent.prompt, |name| {
-            context_text(&self.options.context, name)
-        });
         let opening = mission(
             &self.step.prompt,
             &context_entries(&self.options.context),
