@@ -16,10 +16,13 @@ pub mod testee;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use ptc_lang::visible::escape_nonprinting;
 use ptc_server::settings::flags::closest_of;
 
@@ -212,8 +215,7 @@ fn write(text: &[u8]) -> std::io::Result<()> {
 
 /// Opens a file to be overwritten, readable only by its owner from now on.
 fn open_private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).mode(0o600).open(path)?;
+    let file = open_for_writing(path.as_ref())?;
     let there = file.metadata()?;
     // The mode and length of a device or pipe are left alone.
     if there.is_file() {
@@ -223,6 +225,38 @@ fn open_private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// How long a pipe may have no reader.
+const READER_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often a pipe's reader is looked for.
+const READER_TICK: Duration = Duration::from_millis(20);
+
+/// Opens a file, or creates one that is readable only by its owner. To open a pipe would otherwise wait for a reader for ever.
+fn open_for_writing(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options.custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+    let until = Instant::now() + READER_WAIT_MAX;
+    let file = loop {
+        match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {
+                if Instant::now() >= until || !is_pipe(path) {
+                    return Err(error);
+                }
+                std::thread::sleep(READER_TICK);
+            }
+            opened => break opened?,
+        }
+    };
+    // Only opening must not wait.
+    let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+    Ok(file)
+}
+
+fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo())
 }
 
 /// Replaces the file at `path`, or the one that links from there lead to, by one with `bytes`, readable only by its owner. On failure the
@@ -261,7 +295,7 @@ fn link_target(path: &str) -> std::io::Result<PathBuf> {
         // An absolute target replaces the whole path.
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
-    Err(nix::errno::Errno::ELOOP.into())
+    Err(Errno::ELOOP.into())
 }
 
 /// Writes a message for people to standard error. If that fails, the exit status still tells.

@@ -609,3 +609,34 @@ fn start_says_what_the_system_refuses() {
         assert!(!told.contains("panicked"), "{start}: {told}");
     }
 }
+
+/// What is written to a pipe goes to whoever comes to read it, but nobody waits for ever for one who does not come.
+#[test]
+fn pipes_to_write_to_need_a_reader() {
+    let place = tempfile::tempdir().unwrap();
+    let pipe = place.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    std::fs::write(place.path().join("agent.toml"), "prompt = \"Go\"\n").unwrap();
+    std::fs::write(place.path().join("replay.jsonl"), "\"Done.\"\n").unwrap();
+    let run = || {
+        let words = "agent run agent.toml --replay replay.jsonl --record pipe";
+        let mut command = ptc(&words.split(' ').collect::<Vec<_>>());
+        command.current_dir(place.path()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let child = run();
+    std::thread::sleep(Duration::from_millis(300));
+    let read = std::fs::read_to_string(&pipe).unwrap();
+    assert!(read.contains("Done."), "{read}");
+    assert!(child.wait_with_output().unwrap().status.success());
+    let output = run().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = error_output(&output);
+    assert!(told.starts_with("pipe: "), "{told}");
+}
