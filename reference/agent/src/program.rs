@@ -174,6 +174,9 @@ fn collect_unknown<'a>(forms: &[Form<'a>], names: &[String], unknown: &mut Vec<&
     }
 }
 
+/// Maximum nesting of the arguments of a program's call: each level takes a part of the native stack, which no program's memory counts.
+const ARGUMENT_DEPTH_MAX: u32 = 10_000;
+
 impl Host for ProgramHost<'_> {
     fn tool_names(&self) -> &[String] {
         self.names
@@ -183,6 +186,14 @@ impl Host for ProgramHost<'_> {
         let Some(tool) = self.tools.get(name) else {
             return Err(HostFault::unknown_tool(name));
         };
+        if args.shape().depth > ARGUMENT_DEPTH_MAX {
+            return Err(HostFault::Raise {
+                code: None,
+                message: format!(
+                    "Tool '{name}' failed: its arguments are nested deeper than {ARGUMENT_DEPTH_MAX} levels"
+                ),
+            });
+        }
         let args = plain_args(args);
         let started = Instant::now();
         let key = tool.cache.then(|| CanonicalArgs::of(&args));

@@ -11,6 +11,9 @@ use crate::stack;
 /// Maximum bytes of a text, whatever the options: shared structure can describe gigabytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
+/// Maximum nesting of what is shown: each level takes a part of the native stack, which is a thousand times what it adds to the text.
+const DEPTH_MAX: usize = 10_000;
+
 /// The limits of one rendering; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FormatOptions {
@@ -57,6 +60,7 @@ pub fn format_value_within(
         stopped: None,
         room: options.chars.unwrap_or(usize::MAX),
         items: options.items,
+        depth: 0,
         truncated: false,
         cut: false,
     };
@@ -79,6 +83,8 @@ struct Writer<'w> {
     /// Characters that may still be written.
     room: usize,
     items: Option<usize>,
+    /// Number of collections around what is written.
+    depth: usize,
     truncated: bool,
     cut: bool,
 }
@@ -200,6 +206,11 @@ impl Writer<'_> {
         parts: impl Iterator<Item = T>,
         mut part: impl FnMut(&mut Self, T),
     ) {
+        if self.depth == DEPTH_MAX {
+            self.cut = true;
+            return;
+        }
+        self.depth += 1;
         stack::with_room(|| {
             self.write(open);
             for (i, item) in parts.take(shown).enumerate() {
@@ -218,6 +229,7 @@ impl Writer<'_> {
                 self.write(close);
             }
         });
+        self.depth -= 1;
     }
 
     fn write(&mut self, text: &str) {
@@ -258,4 +270,19 @@ fn share(len: usize, items: Option<usize>, printable: Option<usize>) -> (usize, 
     let entries = shown.min(len).max(1);
     let each = limit.saturating_sub(10 * entries) / entries;
     (shown, Some(each.max(10)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A megabyte of brackets must not take a gigabyte of native stack.
+    #[test]
+    fn deep_values_are_cut() {
+        let deep = |levels| (0..levels).fold(Value::Nil, |inner, _| Value::vector(vec![inner]));
+        let whole = format_value(&deep(DEPTH_MAX), FormatOptions::default());
+        assert_eq!((whole.text.len(), whole.cut), (2 * DEPTH_MAX + 3, false));
+        let cut = format_value(&deep(DEPTH_MAX + 1), FormatOptions::default());
+        assert_eq!((cut.text.len(), cut.cut), (DEPTH_MAX, true));
+    }
 }

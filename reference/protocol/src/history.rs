@@ -97,7 +97,17 @@ fn cut_text(text: &str, max: u64) -> Value {
     Value::str(cut)
 }
 
+/// The size of a value and all its parts. Values may be nested as deep as memory allows, so those still to be measured are on a list.
 fn inner_size(value: &Value) -> u64 {
+    let (mut total, mut left) = (0_u64, vec![value]);
+    while let Some(value) = left.pop() {
+        total = total.saturating_add(own_size(value, &mut left));
+    }
+    total
+}
+
+/// The size of a value without its parts, which are added to `left`.
+fn own_size<'a>(value: &'a Value, left: &mut Vec<&'a Value>) -> u64 {
     if value.shape().weight > NODES_MAX {
         return value.shape().weight;
     }
@@ -114,11 +124,11 @@ fn inner_size(value: &Value) -> u64 {
         }
         Value::Vector(items) if items.is_empty() => 1,
         Value::Vector(items) if is_byte_list(value) => 3 + items.len() as u64,
-        Value::Vector(items) => sum(6, items.iter()),
-        Value::Set(members) => sum(6, members.iter()),
+        Value::Vector(items) => parts_size(6, items.iter(), left),
+        Value::Set(members) => parts_size(6, members.iter(), left),
         Value::Map(map) => {
-            let keys = sum(5, map.keys());
-            keys.saturating_add(sum(0, map.values()))
+            let keys = parts_size(5, map.keys(), left);
+            keys.saturating_add(parts_size(0, map.values(), left))
         }
         Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) | Value::Regex(_) => OPAQUE_SIZE,
         Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
@@ -127,8 +137,19 @@ fn inner_size(value: &Value) -> u64 {
     }
 }
 
-fn sum<'a>(base: u64, parts: impl Iterator<Item = &'a Value>) -> u64 {
-    stack::with_room(|| parts.fold(base, |total, part| total.saturating_add(inner_size(part))))
+/// `base` and the sizes of those parts that have none themselves; the others are added to `left`.
+fn parts_size<'a>(
+    base: u64,
+    parts: impl Iterator<Item = &'a Value>,
+    left: &mut Vec<&'a Value>,
+) -> u64 {
+    parts.fold(base, |total, part| match part.shape().depth {
+        0 => total.saturating_add(own_size(part, left)),
+        _ => {
+            left.push(part);
+            total
+        }
+    })
 }
 
 fn is_byte_list(value: &Value) -> bool {

@@ -203,3 +203,39 @@ fn native_tool_answers_take_bounded_memory() {
     let bytes = most_held(&"x".repeat(20_000_000), 40);
     assert!(bytes < MOST_BYTES, "{bytes} bytes");
 }
+
+/// A million brackets from a command, or in the arguments of a program's call, must not take a native stack of gigabytes.
+#[test]
+#[cfg(target_os = "linux")]
+fn deep_results_and_arguments_take_bounded_memory() {
+    let held = tempfile::tempdir().unwrap();
+    let command = [
+        "sh",
+        "-c",
+        "head -c 1000000 /dev/zero | tr '\\0' '['; head -c 1000000 /dev/zero | tr '\\0' ']'",
+    ];
+    let words = serde_json::to_string(&command).unwrap();
+    let agent = format!("prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = {words}\n");
+    std::fs::write(held.path().join("agent.toml"), agent).unwrap();
+    let replay = "{\"content\":null,\"tool_calls\":[{\"id\":\"c1\",\"name\":\"go\",\"args\":{}}]}\n\"Done.\"\n";
+    std::fs::write(held.path().join("replay.jsonl"), replay).unwrap();
+    // Address space: the server's memory, and hundreds of megabytes that its threads reserve.
+    let limit = "ulimit -v 1000000; exec \"$0\" agent run agent.toml --replay replay.jsonl";
+    let output = Command::new("sh")
+        .args(["-c", limit, env!("CARGO_BIN_EXE_ptc")])
+        .current_dir(held.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Done.\n");
+    let agent = "prompt = \"Go\"\nmax_heap_bytes = 100000000\n[[tools]]\nname = \"t\"\nexpose = \"both\"\nlisp = \"(fn [a] 1)\"\n";
+    let call = |depth: u32| {
+        let program = format!("(tool/t {{:x (reduce (fn [a _] [a]) 1 (range {depth}))}})");
+        let args = serde_json::json!({ "program": program });
+        let called = serde_json::json!({"content": null, "tool_calls": [{"id": "a", "name": "lisp_eval", "args": args}]});
+        transcript(agent, &format!("{called}\n\"Done.\"\n"))
+    };
+    assert!(call(9_000).contains("user=> 1"));
+    let told = call(50_000);
+    let wanted = "its arguments are nested deeper than 10000 levels";
+    assert!(told.contains(wanted), "{told}");
+}
