@@ -144,7 +144,7 @@ fn programs() -> Result<BTreeMap<String, Program>> {
     let mut all = BTreeMap::new();
     for area in AREAS {
         let path = crate::root().join(format!("spec/corpus/{area}.jsonl"));
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = crate::guarded_fs::read_to_string(&path)?;
         for line in text.lines() {
             let case: Value =
                 serde_json::from_str(line).with_context(|| path.display().to_string())?;

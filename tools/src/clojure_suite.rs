@@ -138,7 +138,7 @@ fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<()
     let ids: BTreeSet<_> = rows.iter().map(|row| row.why).collect();
     faults.extend(unrecorded(ids.into_iter()));
     let path = crate::root().join("spec/revisions/1.0.toml");
-    let revision = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let revision = crate::guarded_fs::read_to_string(&path)?;
     let clauses: BTreeSet<_> = rows.iter().map(|row| row.clause).collect();
     let unknown = clauses
         .into_iter()

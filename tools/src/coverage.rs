@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use conformance::suite::{Clause, Level, Suite};
 
 use crate::documents::Documents;
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 /// What is known about each anchor of a suite.
 pub struct Coverage<'s> {
@@ -165,8 +164,8 @@ impl<'s> Coverage<'s> {
 fn references(anchors: &HashSet<&str>) -> Result<HashMap<String, BTreeSet<String>>> {
     let root = crate::root().join("reference");
     let mut found: HashMap<String, BTreeSet<String>> = HashMap::new();
-    for path in sources(&root)? {
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    for path in crate::guarded_fs::files_below(&root, "rs")? {
+        let text = crate::guarded_fs::read_to_string(&path)?;
         let name = path.strip_prefix(&root).unwrap_or(&path);
         for word in text.split(|c: char| !is_id_char(c)) {
             let trimmed = word.trim_end_matches(['.', '\'']);
@@ -178,33 +177,6 @@ fn references(anchors: &HashSet<&str>) -> Result<HashMap<String, BTreeSet<String
             }
         }
     }
-    Ok(found)
-}
-
-/// Every Rust file below `directory`, sorted.
-///
-/// # Errors
-/// When a directory can't be read.
-pub fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut waiting = vec![directory.to_path_buf()];
-    while let Some(directory) = waiting.pop() {
-        for entry in
-            std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?
-        {
-            let path = entry
-                .with_context(|| directory.display().to_string())?
-                .path();
-            if path.is_dir() {
-                if !path.ends_with("target") {
-                    waiting.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
     Ok(found)
 }
 

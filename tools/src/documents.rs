@@ -60,7 +60,7 @@ impl Documents {
     /// # Errors
     /// When the table is missing or invalid, for example because a row occurs twice in a section.
     pub fn read(root: &Path) -> Result<Documents> {
-        let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
+        let text = crate::guarded_fs::read_to_string(&root.join(FILE))?;
         Documents::parse(&text)
     }
 

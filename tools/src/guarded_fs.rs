@@ -1,4 +1,5 @@
-//! The only way in which these tools change files: never below `spec/`, which people write. Every error names the file. Knows no tool.
+//! The only way in which these tools change files: never below `spec/`, which people write. Also reads them. Every error
+//! names the file. Knows no tool.
 //!
 //! Clippy rejects the writing functions of `std::fs` everywhere else (`tools/clippy.toml`).
 
@@ -7,6 +8,38 @@
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+
+/// Reads a whole file of text.
+///
+/// # Errors
+/// As [`std::fs::read_to_string`].
+pub fn read_to_string(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| naming(path, &error))
+}
+
+/// Every file below `directory` whose name ends in `.` and `extension`, sorted; what a build leaves is not looked at.
+///
+/// # Errors
+/// As [`std::fs::read_dir`].
+pub fn files_below(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.to_path_buf()];
+    while let Some(directory) = waiting.pop() {
+        let unread = |error| naming(&directory, &error);
+        for entry in std::fs::read_dir(&directory).map_err(unread)? {
+            let path = entry.map_err(unread)?.path();
+            if path.is_dir() {
+                if !path.ends_with("target") {
+                    waiting.push(path);
+                }
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
 
 /// Writes a whole file.
 ///
@@ -94,7 +127,11 @@ pub fn remove(path: &Path) -> Result<()> {
 fn named<T>(path: &Path, change: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     check_path(path)
         .and_then(change)
-        .map_err(|error| Error::new(error.kind(), format!("{}: {error}", path.display())))
+        .map_err(|error| naming(path, &error))
+}
+
+fn naming(path: &Path, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Returns `path`, unless it leads into `spec/` by any route.

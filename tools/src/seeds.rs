@@ -1,7 +1,6 @@
 //! Writes the inputs of the specification's cases as seeds for fuzzers. Knows which target takes which input.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use clap::Args;
 use conformance::peer::{self, Action, PeerKind, Script};
@@ -10,7 +9,7 @@ use conformance::suite::{
 };
 use serde_json::{Value, json};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 /// Output of the seeds.
 #[derive(Args)]
@@ -33,8 +32,8 @@ pub fn run(options: &SeedsOptions) -> Result<()> {
     for case in &suite.cases {
         inputs.extend(case_inputs(case));
     }
-    for path in pages(&crate::root().join("spec"))? {
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    for path in crate::guarded_fs::files_below(&crate::root().join("spec"), "md")? {
+        let text = crate::guarded_fs::read_to_string(&path)?;
         // A section is treated as a page.
         inputs.extend(
             text.split("\n## ")
@@ -203,25 +202,4 @@ fn bytes(text: &Text) -> Option<Vec<u8>> {
     (text.size() <= BYTES_MAX as u64)
         .then(|| text.bytes(&Captures::default()).ok())
         .flatten()
-}
-
-fn pages(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut waiting = vec![root.to_path_buf()];
-    while let Some(directory) = waiting.pop() {
-        for entry in
-            std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?
-        {
-            let path = entry
-                .with_context(|| directory.display().to_string())?
-                .path();
-            if path.is_dir() {
-                waiting.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }

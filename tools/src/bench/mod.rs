@@ -162,7 +162,7 @@ fn target_directory() -> Result<std::path::PathBuf> {
 }
 
 fn median(path: &Path) -> Result<Duration> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = crate::guarded_fs::read_to_string(path)?;
     let kept: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     let nanos = kept["median"]["point_estimate"]
         .as_f64()

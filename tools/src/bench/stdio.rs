@@ -141,7 +141,7 @@ impl StdioServer {
 
     fn resident_kib(&self) -> Result<f64> {
         let path = format!("/proc/{}/status", self.child.id());
-        let text = std::fs::read_to_string(&path).with_context(|| path.to_string())?;
+        let text = crate::guarded_fs::read_to_string(Path::new(&path))?;
         text.lines()
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())

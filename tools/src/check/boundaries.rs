@@ -155,24 +155,11 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>> {
 fn forbidden_uses(project: &Project) -> Result<Vec<String>> {
     let root = project.root.join(SERVER);
     let mut wrong = Vec::new();
-    let mut left = vec![root.clone()];
-    while let Some(directory) = left.pop() {
-        for entry in
-            std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?
-        {
-            let path = entry
-                .with_context(|| directory.display().to_string())?
-                .path();
-            if path.is_dir() {
-                left.push(path);
-                continue;
-            }
-            let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy();
-            if path.extension().is_some_and(|extension| extension == "rs") && name != ROOT_FILE {
-                let text =
-                    std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-                wrong.extend(forbidden_uses_in(&name, &text));
-            }
+    for path in crate::guarded_fs::files_below(&root, "rs")? {
+        let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy();
+        if name != ROOT_FILE {
+            let text = crate::guarded_fs::read_to_string(&path)?;
+            wrong.extend(forbidden_uses_in(&name, &text));
         }
     }
     wrong.sort();

@@ -2,7 +2,6 @@
 //! `base.*`, and no other. Knows ids and sentences; knows nothing of servers.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use conformance::suite::{Level, Suite};
 use serde::Deserialize;
@@ -43,10 +42,7 @@ struct Requirement {
 }
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>> {
-    let read = |path: &str| {
-        std::fs::read_to_string(project.root.join(Path::new(path)))
-            .with_context(|| path.to_string())
-    };
+    let read = |path: &str| crate::guarded_fs::read_to_string(&project.root.join(path));
     let requirements = parse(&read(FILE)?)?;
     let mut wrong = faults(&requirements, &project.suite);
     let page = read(PAGE)?;

@@ -59,7 +59,7 @@ fn read(root: &Path) -> Result<Vec<Revision>> {
     let entries = std::fs::read_dir(&directory).with_context(|| directory.display().to_string())?;
     let mut revisions = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = crate::guarded_fs::read_to_string(&path)?;
         revisions
             .push(toml::from_str::<Revision>(&text).with_context(|| path.display().to_string())?);
     }

@@ -1,8 +1,8 @@
 //! Every source file must open with `//!`, and have a meaningful name. Knows nothing of the contents.
 
 use super::Project;
-use crate::coverage::sources;
-use anyhow::{Context, Result};
+use crate::guarded_fs::{files_below, read_to_string};
+use anyhow::Result;
 
 /// Directories that contain Rust.
 const DIRECTORIES: &[&str] = &["conformance", "fuzz", "reference", "tools"];
@@ -16,9 +16,9 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>> {
         if !directory.is_dir() {
             continue;
         }
-        for path in sources(&directory)? {
+        for path in files_below(&directory, "rs")? {
             let name = path.strip_prefix(&project.root).unwrap_or(&path).display();
-            let text = std::fs::read_to_string(&path).with_context(|| name.to_string())?;
+            let text = read_to_string(&path)?;
             if !text.starts_with("//! ") {
                 wrong.push(format!("{name}: expected `//!` and what the file is"));
             }
@@ -29,7 +29,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>> {
         }
     }
     // The specification is shared by all implementations.
-    for path in sources(&project.root.join("spec"))? {
+    for path in files_below(&project.root.join("spec"), "rs")? {
         wrong.push(format!("{}: no Rust in spec/", path.display()));
     }
     Ok(wrong)

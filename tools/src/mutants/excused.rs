@@ -74,7 +74,7 @@ impl ExcusedFaults {
     /// # Errors
     /// When it cannot be read.
     pub fn load() -> Result<Self> {
-        let text = std::fs::read_to_string(crate::root().join(FILE)).context(FILE)?;
+        let text = crate::guarded_fs::read_to_string(&crate::root().join(FILE))?;
         toml::from_str(&text).context(FILE)
     }
 

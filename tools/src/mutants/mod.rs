@@ -413,8 +413,7 @@ impl SampleDirectory {
     fn empty_tools(&self) -> Result<()> {
         let tools = self.tree.join("tools");
         let manifest = tools.join("Cargo.toml");
-        let text =
-            std::fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
+        let text = crate::guarded_fs::read_to_string(&manifest)?;
         let text = text.replace("conformance.workspace = true\n", "");
         crate::guarded_fs::write(&manifest, text)?;
         crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n")?;
@@ -780,7 +779,9 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>> {
     let root = crate::root();
     let mut found = Vec::new();
     for package in JUDGED {
-        for path in crate::coverage::sources(&root.join("reference").join(package).join("src"))? {
+        for path in
+            crate::guarded_fs::files_below(&root.join("reference").join(package).join("src"), "rs")?
+        {
             let name = path.strip_prefix(&root).unwrap_or(&path);
             let left_out = name
                 .iter()
@@ -790,7 +791,7 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>> {
             let wanted =
                 within.is_empty() || within.iter().any(|part| name.contains(part.as_str()));
             if !left_out && (wanted || is_root) {
-                let text = std::fs::read_to_string(&path).with_context(|| name.to_string())?;
+                let text = crate::guarded_fs::read_to_string(&path)?;
                 found.push((name, text));
             }
         }
