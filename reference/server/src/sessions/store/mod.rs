@@ -90,6 +90,13 @@ pub struct RecordTimes {
     pub now: i64,
 }
 
+impl RecordTimes {
+    /// Microseconds until its end.
+    pub fn left_micros(&self) -> u64 {
+        u64::try_from(self.expires.saturating_sub(self.now)).unwrap_or(0)
+    }
+}
+
 /// A session as the store returns it.
 #[derive(Clone, Debug)]
 pub struct SessionRecord {
