@@ -7,10 +7,11 @@ use crate::diagnostics::log::{REQUEST_SPAN, text_or_null};
 use crate::evaluation::pool;
 use crate::executor;
 use crate::mcp::connection::{
-    Cancelled, Connection, RequestContext, SESSION_REVISIONS, STATELESS_REVISION, Transport,
+    Cancelled, Connection, RequestContext, STATELESS_REVISION, Transport,
 };
 use crate::mcp::handler::Handler;
-use crate::mcp::incoming::{Incoming, META_VERSION};
+use crate::mcp::incoming::Incoming;
+use crate::mcp::stateless;
 use crate::mcp::tools;
 use crate::mcp::tools_call::{CallContext, tools_call};
 use crate::render::profile::View;
@@ -21,8 +22,8 @@ use crate::sessions::{NodeMessage, Sessions, SharedSessions};
 use crate::settings::ResponseProfile;
 use crate::version;
 use ptc_protocol::Payload;
-use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
-use ptc_rpc::{ID_BYTES_MAX, Id, Json, JsonKind, RpcError};
+use ptc_protocol::members::{Capabilities, InitializeResult};
+use ptc_rpc::{ID_BYTES_MAX, Id, Json, RpcError};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -71,10 +72,11 @@ struct Notification<'a> {
     params: Option<Json<'a>>,
 }
 
-struct MethodCall<'a> {
-    handler: &'a Arc<Handler>,
+/// A request for a method that is answered at once.
+pub(super) struct MethodCall<'a> {
+    pub handler: &'a Arc<Handler>,
     connection: &'a Arc<Connection>,
-    id: &'a Id,
+    pub id: &'a Id,
     params: Option<Json<'a>>,
 }
 
@@ -111,7 +113,7 @@ const METHODS: &[Method] = &[
     Method {
         name: "tools/list",
         session: OnRequest::Answer(tools_list),
-        stateless: OnRequest::Answer(tools_list_stateless),
+        stateless: OnRequest::Answer(stateless::tools_list),
         notified: Some(ignored),
         notified_stateless: Some(ignored),
     },
@@ -126,7 +128,7 @@ const METHODS: &[Method] = &[
         name: "server/discover",
         // The name alone selects the stateless era.
         session: OnRequest::Unknown,
-        stateless: OnRequest::Answer(discover),
+        stateless: OnRequest::Answer(stateless::discover),
         notified: None,
         notified_stateless: None,
     },
@@ -190,6 +192,35 @@ pub fn handle(
     })
 }
 
+/// Handles one frame of the stateless revision. `key` identifies the call while it is in flight.
+pub fn handle_stateless(
+    handler: &Arc<Handler>,
+    connection: &Arc<Connection>,
+    context: &RequestContext,
+    incoming: &Incoming<'_>,
+    key: Id,
+    answer: impl FnOnce() -> Responder,
+) -> Handled {
+    contain_panic(incoming, || {
+        let Some(id) = incoming.id.clone() else {
+            return notification(handler, connection, Era::Stateless, incoming);
+        };
+        if let Err(error) = stateless::check_request(&handler.redactor, incoming) {
+            return Handled::Now(Reply::error(Some(id), error));
+        }
+        let request = CallContext {
+            handler,
+            connection,
+            context,
+            key,
+            id,
+            era: Era::Stateless,
+            revision: STATELESS_REVISION,
+        };
+        answer_request(request, incoming, answer)
+    })
+}
+
 /// Answers a request in a frame that is valid in its era, as the row of its method says.
 fn answer_request(
     request: CallContext<'_>,
@@ -220,7 +251,7 @@ fn answer_request(
         })),
         OnRequest::CallTool => {
             if era == Era::Stateless
-                && let Err(error) = check_input_responses(params)
+                && let Err(error) = stateless::check_input_responses(params)
             {
                 return Handled::Now(Reply::error(Some(request.id), error));
             }
@@ -465,39 +496,12 @@ fn tools_list(call: &MethodCall<'_>) -> Reply {
     Reply::json(call.id.clone(), tools::list(&call.handler.tools))
 }
 
-fn tools_list_stateless(call: &MethodCall<'_>) -> Reply {
-    let json = tools::list(&call.handler.tools).derive(|list| {
-        let tools = list.strip_prefix('{').unwrap_or("}");
-        stateless_result(&format!(
-            "{{\"cacheScope\":\"{CACHE_SCOPE}\",\"ttlMs\":{CACHE_TTL_MS},{tools}"
-        ))
-    });
-    Reply::json(call.id.clone(), Arc::new(json))
-}
-
-fn discover(call: &MethodCall<'_>) -> Reply {
-    let result = DiscoverResult {
-        cache_scope: CACHE_SCOPE,
-        capabilities: Capabilities::default(),
-        supported_versions: supported_versions(),
-        ttl_ms: CACHE_TTL_MS,
-    };
-    let json = stateless_result(&Payload::from(result).to_json());
-    own_result(call.id.clone(), json)
-}
-
-/// The object `result` with the members that every result of the stateless revision begins with.
-fn stateless_result(result: &str) -> String {
-    let members = result.strip_prefix('{').unwrap_or("}");
-    format!("{{{}{members}", Era::Stateless.result_members())
-}
-
 fn null_result(id: Id) -> Reply {
     own_result(id, "null".into())
 }
 
 /// A result in the server's own words, without any text from outside.
-fn own_result(id: Id, json: String) -> Reply {
+pub(super) fn own_result(id: Id, json: String) -> Reply {
     Reply::json(id, Arc::new(ptc_secrets::Redactor::empty().scrub(json)))
 }
 
@@ -526,117 +530,4 @@ fn request_span(
         session = session.map(String::as_str),
         transport_request_id = transport_id,
     )
-}
-
-/// The other key under `_meta` that every stateless request needs.
-const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// The error code for a revision that the server does not speak.
-const UNSUPPORTED_VERSION: i64 = -32022;
-/// How long a client may cache the results of `tools/list` and `server/discover`: they cannot change while the process lives.
-const CACHE_TTL_MS: u64 = 300_000;
-/// Who may cache them: the client only.
-const CACHE_SCOPE: &str = "private";
-
-/// The revision that a stateless request declares.
-///
-/// # Errors
-/// `Invalid params` when a required member of `_meta` is missing or has the wrong kind.
-pub fn stateless_version<'a>(incoming: &Incoming<'a>) -> Result<Cow<'a, str>, RpcError> {
-    let meta = |key: &str| incoming.members.meta?.get(key);
-    let missing = |key: &str| RpcError {
-        message: format!("Invalid params: _meta needs {key}").into(),
-        ..RpcError::INVALID_PARAMS
-    };
-    let version = meta(META_VERSION)
-        .and_then(Json::as_str)
-        .ok_or_else(|| missing(META_VERSION))?;
-    match meta(META_CAPABILITIES).map(Json::kind) {
-        Some(JsonKind::Object) => Ok(version),
-        _ => Err(missing(META_CAPABILITIES)),
-    }
-}
-
-/// Handles one frame of the stateless revision. `key` identifies the call while it is in flight.
-pub fn handle_stateless(
-    handler: &Arc<Handler>,
-    connection: &Arc<Connection>,
-    context: &RequestContext,
-    incoming: &Incoming<'_>,
-    key: Id,
-    answer: impl FnOnce() -> Responder,
-) -> Handled {
-    contain_panic(incoming, || {
-        let frame = &incoming.frame;
-        let Some(id) = incoming.id.clone() else {
-            return notification(handler, connection, Era::Stateless, incoming);
-        };
-        let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
-        let nameable = frame
-            .id
-            .is_some_and(|id| matches!(id.kind(), JsonKind::String | JsonKind::Integer));
-        if !frame.version_ok || !nameable {
-            return refuse(RpcError::INVALID_REQUEST);
-        }
-        match stateless_version(incoming) {
-            Err(error) => return refuse(error),
-            Ok(version) if version != STATELESS_REVISION => {
-                return refuse(unsupported(&handler.redactor.scrub_str(&version)));
-            }
-            Ok(_) => {}
-        }
-        let request = CallContext {
-            handler,
-            connection,
-            context,
-            key,
-            id,
-            era: Era::Stateless,
-            revision: STATELESS_REVISION,
-        };
-        answer_request(request, incoming, answer)
-    })
-}
-
-/// Validates a client's responses to questions that this server never asks: an object of objects by key, and the text of a state.
-fn check_input_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
-    let wrong = |what: &str| {
-        Err(RpcError {
-            message: format!("Invalid params: {what}").into(),
-            ..RpcError::INVALID_PARAMS
-        })
-    };
-    let member = |name: &str| params.and_then(|params| params.get(name));
-    if let Some(responses) = member("inputResponses") {
-        if responses.kind() != JsonKind::Object {
-            return wrong("inputResponses must be an object");
-        }
-        if responses
-            .members()
-            .any(|(_, response)| response.kind() != JsonKind::Object)
-        {
-            return wrong("every response in inputResponses must be an object");
-        }
-    }
-    match member("requestState").map(Json::kind) {
-        None | Some(JsonKind::String) => Ok(()),
-        Some(_) => wrong("requestState must be a string"),
-    }
-}
-
-fn unsupported(requested: &str) -> RpcError {
-    let data = UnsupportedVersion {
-        requested: requested.to_owned(),
-        supported: supported_versions(),
-    };
-    RpcError {
-        code: UNSUPPORTED_VERSION,
-        message: "Unsupported protocol version".into(),
-        data: Some(Payload::from(data).to_json()),
-    }
-}
-
-/// The revisions of both eras, the newest first.
-fn supported_versions() -> Vec<&'static str> {
-    let stateless = std::iter::once(STATELESS_REVISION);
-    stateless.chain(SESSION_REVISIONS).collect()
 }

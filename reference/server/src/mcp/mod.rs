@@ -4,5 +4,6 @@ pub mod connection;
 pub mod dispatch;
 pub mod handler;
 pub mod incoming;
+pub mod stateless;
 pub mod tools;
 mod tools_call;

@@ -12,6 +12,7 @@ use crate::executor;
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::incoming::Incoming;
+use crate::mcp::stateless::declared_version;
 use crate::render::reply::{Era, Reply, ReplyBody};
 use crate::sessions::SharedSessions;
 use axum::Extension;
@@ -329,7 +330,7 @@ impl Exchange<'_> {
             };
             self.refusal(status, Some(id.clone()), error)
         };
-        let version = dispatch::stateless_version(incoming).map_err(refuse)?;
+        let version = declared_version(incoming).map_err(refuse)?;
         let mirrored = stateless::MirroredHeaders {
             version: self.header(&PROTOCOL_VERSION),
             method: self.header(&MCP_METHOD),
