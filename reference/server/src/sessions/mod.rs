@@ -5,12 +5,22 @@
 //! Without a store, sessions exist only in the memory of this process and nothing here blocks. With a store (`shared`), a session lives
 //! in the store, and exists here only for the duration of a request.
 
+mod error;
+mod forget;
+mod limits;
 mod logins;
 pub mod record;
 mod shared;
 pub mod size;
 pub mod store;
+mod test_faults;
+mod turn;
 pub mod view;
+
+pub use error::SessionError;
+pub use forget::ForgetTarget;
+pub use limits::{CheckedTurn, TurnEffects};
+pub use turn::Turn;
 
 #[cfg(feature = "checks")]
 pub use shared::StorePair;
@@ -19,21 +29,15 @@ pub use shared::{
     examine,
 };
 
-use crate::call::Call;
+use self::turn::RunningTurn;
 use crate::clock;
 use crate::lock::lock;
-use crate::render::reason::SessionReason;
-use crate::settings::{HistoryCap, SessionSettings};
-use ptc_lang::error::Limit;
-use ptc_lang::meter::Watch;
-use ptc_lang::value::{HeapSize, Map};
-use ptc_lang::{Env, Value, heap};
-use ptc_protocol::members::{
-    HistoryNotice, LimitExceeded, SessionLimits, SessionSummary, TurnSummary,
-};
-use ptc_protocol::{Field, Payload, Word};
+use crate::settings::SessionSettings;
+use ptc_lang::{Env, heap};
+use ptc_protocol::members::{SessionLimits, SessionSummary};
+use ptc_protocol::{Payload, Word};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -50,11 +54,6 @@ struct Registry {
     closed: VecDeque<String>,
 }
 
-/// Number of results that a session keeps: `*1 *2 *3`.
-const RESULTS_MAX: usize = 3;
-/// Bytes of real memory that a session may hold for each byte of its memory limit. The limit is computed for a compact encoding
-/// (`mcp.sessions.kept`); in memory, values have headers, functions carry their code, and regexes their compiled form.
-const HEAP_FACTOR: u64 = 4;
 /// Below this size, returning memory to the system takes more time than it is worth.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// Closed ids that are remembered, to distinguish them from ids that never existed.
@@ -95,209 +94,6 @@ pub struct SessionState {
     /// Whether a program runs in it on another node.
     runs_elsewhere: bool,
     closed: bool,
-}
-
-/// A program that runs in a session, or will run once its call is admitted. The session is busy while this exists and is not cancelled.
-#[derive(Default)]
-pub struct RunningTurn {
-    call: OnceLock<Arc<Call>>,
-    end: Mutex<CancelHook>,
-}
-
-/// How to end and answer a program's call when its session is closed.
-#[derive(Default)]
-enum CancelHook {
-    /// The call has not been admitted yet.
-    #[default]
-    Unset,
-    Set(Arc<dyn Fn() + Send + Sync>),
-    /// The session is closed: a call that arrives now is ended at once.
-    Closed,
-}
-
-impl RunningTurn {
-    /// Registers how to end the call when the session is closed. Ends it at once if the session is already closed.
-    fn on_close(&self, end: impl Fn() + Send + Sync + 'static) {
-        let mut known = lock(&self.end);
-        if let CancelHook::Closed = *known {
-            drop(known);
-            return end();
-        }
-        *known = CancelHook::Set(Arc::new(end));
-    }
-
-    /// Ends the call because the session is closed.
-    fn close(&self) {
-        let mut known = lock(&self.end);
-        let end = std::mem::replace(&mut *known, CancelHook::Closed);
-        drop(known);
-        if let CancelHook::Set(end) = end {
-            end();
-        }
-    }
-}
-
-/// Why a session cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionError {
-    /// It never existed, or is no longer remembered.
-    NotFound,
-    /// It was closed or has expired.
-    Closed,
-    /// It belongs to another owner.
-    Foreign,
-    /// A program is running in it.
-    Busy,
-    /// The maximum number of sessions of the process or store is reached.
-    Full,
-    /// The owner's maximum number of sessions is reached.
-    OwnerFull,
-    /// The store is unreachable.
-    StoreUnavailable,
-    /// The store became unreachable during the commit of a turn.
-    CommitUnknown,
-    /// The store became unreachable while it was asked to start or close a session.
-    ChangeUnknown,
-    /// Another turn began, or the lease of this one expired, before the commit.
-    LeaseLost,
-    /// This node cannot read the session's content in the store.
-    Unreadable,
-    /// The session is too large for the store.
-    TooLarge,
-    /// The store is full.
-    StoreFull,
-    /// The client asked to end its protocol session, on any node.
-    Draining,
-}
-
-impl SessionError {
-    pub const fn reason(self) -> SessionReason {
-        match self {
-            SessionError::NotFound => SessionReason::NotFound,
-            SessionError::Closed => SessionReason::Closed,
-            SessionError::Foreign => SessionReason::Foreign,
-            SessionError::Busy => SessionReason::Busy,
-            SessionError::Full
-            | SessionError::OwnerFull
-            | SessionError::TooLarge
-            | SessionError::StoreFull => SessionReason::LimitExceeded,
-            SessionError::StoreUnavailable
-            | SessionError::CommitUnknown
-            | SessionError::ChangeUnknown => SessionReason::StoreUnavailable,
-            SessionError::LeaseLost => SessionReason::LeaseLost,
-            // The caller knows the protocol session and chooses the message.
-            SessionError::Draining => SessionReason::Closed,
-            SessionError::Unreadable => SessionReason::Unreadable,
-        }
-    }
-
-    /// The text of the reply's `message`.
-    pub const fn message(self) -> &'static str {
-        match self {
-            SessionError::NotFound => "session not found",
-            SessionError::Closed => "session is closed",
-            SessionError::Foreign => "caller does not own this session",
-            SessionError::Busy => "an eval is already running for this session",
-            SessionError::Full => "maximum number of sessions reached",
-            SessionError::OwnerFull => "maximum number of sessions for this owner reached",
-            SessionError::StoreUnavailable => {
-                "the session store is unavailable; nothing was changed"
-            }
-            SessionError::CommitUnknown => {
-                "the session store became unavailable; whether this turn was kept is not known"
-            }
-            SessionError::ChangeUnknown => {
-                "the session store became unavailable; whether this was done is not known"
-            }
-            SessionError::LeaseLost => {
-                "this node lost the session before the turn was committed; nothing was kept"
-            }
-            SessionError::Unreadable => {
-                "this server cannot read what the store holds of the session"
-            }
-            SessionError::TooLarge => "what the session holds is too large for the store",
-            SessionError::StoreFull => "the session store is full; nothing was changed",
-            SessionError::Draining => "its client asked for the end of the connection",
-        }
-    }
-}
-
-/// The right to run one program in a session; ends when dropped.
-pub struct Turn {
-    pub session: Arc<Session>,
-    token: Arc<RunningTurn>,
-    /// The right to commit the turn to a store.
-    lease: Option<Arc<shared::SessionLease>>,
-}
-
-/// A turn, encoded for the commit.
-pub enum PendingCommit {
-    Local(SessionState),
-    Stored(shared::EncodedTurn),
-}
-
-/// What a program leaves behind.
-pub struct TurnEffects {
-    /// The environment that the program left.
-    pub env: Env,
-    pub value: Value,
-    /// The same value, as it may be shown.
-    pub shown: Value,
-    /// Its prints, scrubbed.
-    pub prints: Vec<String>,
-    /// Its tool calls, scrubbed.
-    pub tool_calls: Vec<Payload>,
-    /// Its upstream calls, scrubbed.
-    pub upstream_calls: Vec<Payload>,
-}
-
-/// A turn within all limits, ready to be committed.
-pub struct CheckedTurn {
-    state: SessionState,
-    /// Values that were kept as a preview only.
-    pub notices: Vec<HistoryNotice>,
-    /// The `session` member of the reply.
-    pub summary: TurnSummary,
-}
-
-/// Why a turn is not kept.
-enum TurnRejection {
-    Exceeded(LimitExceeded),
-    Stopped(Limit),
-}
-
-impl From<LimitExceeded> for TurnRejection {
-    fn from(exceeded: LimitExceeded) -> Self {
-        TurnRejection::Exceeded(exceeded)
-    }
-}
-
-impl From<Limit> for TurnRejection {
-    fn from(limit: Limit) -> Self {
-        TurnRejection::Stopped(limit)
-    }
-}
-
-/// Fails where `actual` exceeds `max`.
-fn check_limit(
-    limit: &'static str,
-    actual: u64,
-    max: u64,
-    name: Option<&str>,
-) -> Result<(), LimitExceeded> {
-    if actual <= max {
-        return Ok(());
-    }
-    Err(LimitExceeded {
-        actual,
-        field: match name {
-            Some(_) => "binding",
-            None => "memory",
-        },
-        limit,
-        max,
-        name: name.map(str::to_owned),
-    })
 }
 
 impl Sessions {
@@ -404,34 +200,6 @@ impl Sessions {
         }
     }
 
-    /// Removes definitions from a session and clears what `clear` names, which counts as a use. Returns the session and the names that
-    /// were defined.
-    ///
-    /// # Errors
-    /// As [`Sessions::begin`].
-    pub fn forget(
-        &self,
-        id: &str,
-        owner: &str,
-        bindings: &[String],
-        clear: &[ForgetTarget],
-    ) -> Result<(Arc<Session>, Vec<String>), SessionError> {
-        if self.shared.is_none() {
-            let session = self.find(id, owner)?;
-            let removed = session.forget(bindings, clear)?;
-            session.touch();
-            return Ok((session, removed));
-        }
-        let turn = self.begin(id, owner, None)?;
-        turn.restore()?;
-        let session = turn.session.clone();
-        session.state().running = None;
-        let removed = session.forget(bindings, clear)?;
-        let state = session.state().clone();
-        turn.commit(turn.prepare_state(state)?)?;
-        Ok((session, removed))
-    }
-
     /// The live sessions of `owner`, most recently changed first.
     ///
     /// # Errors
@@ -519,143 +287,6 @@ impl Sessions {
         }
     }
 
-    /// Checks what a program leaves behind against the limits, as a part of the program. Changes nothing yet.
-    ///
-    /// # Errors
-    /// The limit that ends the program. The inner result is the first session limit that is exceeded: number of definitions, their total
-    /// size, the size of one definition.
-    pub fn check_limits(
-        &self,
-        turn: &Turn,
-        effects: TurnEffects,
-        watch: &dyn Watch,
-    ) -> Result<Result<CheckedTurn, LimitExceeded>, Limit> {
-        let judged = self.check_turn(turn, effects, watch);
-        // A count that was interrupted may be too low.
-        watch.check_limits()?;
-        match judged {
-            Ok(checked) => Ok(Ok(checked)),
-            Err(TurnRejection::Exceeded(exceeded)) => Ok(Err(exceeded)),
-            Err(TurnRejection::Stopped(limit)) => Err(limit),
-        }
-    }
-
-    fn check_turn(
-        &self,
-        turn: &Turn,
-        effects: TurnEffects,
-        watch: &dyn Watch,
-    ) -> Result<CheckedTurn, TurnRejection> {
-        let settings = &self.settings;
-        let mut env = effects.env.with_context(Map::new());
-        let definitions = env.definitions();
-        let definitions_count = definitions.len();
-        let count = definitions_count as u64;
-        check_limit("max_bindings", count, settings.bindings_max as u64, None)?;
-        let memory_bytes = size::of_named_within(
-            definitions.iter().map(|(name, value, _)| (*name, *value)),
-            watch,
-        )?;
-        check_limit(
-            "max_memory_bytes",
-            memory_bytes,
-            settings.memory_bytes,
-            None,
-        )?;
-        for (name, value, _) in &definitions {
-            check_limit(
-                "max_binding_bytes",
-                size::of_within(value, watch)?,
-                settings.binding_bytes,
-                Some(name),
-            )?;
-        }
-        drop(definitions);
-        let held_bytes = env.held_bytes();
-        let held = held_bytes.div_ceil(HEAP_FACTOR);
-        check_limit("max_memory_bytes", held, settings.memory_bytes, None)?;
-        let mut notices = Vec::new();
-        env.remember(self.history_entry(effects.value, &effects.shown, &mut notices, watch)?);
-        let mut state = turn.session.state().clone();
-        state.env = env;
-        state.bindings = definitions_count;
-        state.results = (state.results + 1).min(RESULTS_MAX);
-        state.memory_bytes = memory_bytes;
-        state.held_bytes = held_bytes;
-        state.turn += 1;
-        state.prints.extend(effects.prints);
-        keep_newest(&mut state.prints, settings.prints, |prints| {
-            size::of_texts(prints.iter().map(String::as_str))
-        });
-        state.tool_calls.extend(effects.tool_calls);
-        keep_newest(&mut state.tool_calls, settings.tool_calls, list_bytes);
-        state.upstream_calls.extend(effects.upstream_calls);
-        keep_newest(
-            &mut state.upstream_calls,
-            settings.upstream_calls,
-            list_bytes,
-        );
-        let summary = TurnSummary {
-            binding_count: count,
-            memory_bytes,
-            session_id: Word(turn.session.id.clone()),
-            turn: state.turn,
-        };
-        Ok(CheckedTurn {
-            state,
-            notices,
-            summary,
-        })
-    }
-
-    /// A result as `*1` keeps it: the value itself, or a marker with its size and a preview.
-    fn history_entry(
-        &self,
-        value: Value,
-        shown: &Value,
-        notices: &mut Vec<HistoryNotice>,
-        watch: &dyn Watch,
-    ) -> Result<Value, Limit> {
-        const MARKER_ITEMS: usize = 20;
-        let mut heap_size = HeapSize::default();
-        heap_size.add(&value);
-        let reckoned = size::of_within(&value, watch)?;
-        let max = self.settings.history_entry_bytes;
-        let bytes = match heap_size.bytes().div_ceil(HEAP_FACTOR) {
-            held if held > max => held.max(reckoned),
-            _ => reckoned,
-        };
-        if bytes <= max {
-            return Ok(value);
-        }
-        notices.push(HistoryNotice {
-            bytes,
-            field: "*1",
-            max_bytes: max,
-            message: "*1 stored as preview; original value exceeded max_session_history_entry_bytes",
-            reason: "max_history_entry_bytes",
-        });
-        let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
-        let chars = ptc_lang::print::PREVIEW_GRAPHEMES;
-        let preview = ptc_lang::print::preview_within(shown, MARKER_ITEMS, chars, watch)?;
-        let mut marker = Map::new();
-        marker.insert(Value::keyword("lisp_session_preview"), Value::Bool(true));
-        let least = marker.clone();
-        marker.insert(Value::keyword("bytes"), int(bytes));
-        marker.insert(Value::keyword("max_bytes"), int(max));
-        marker.insert(
-            Value::keyword("reason"),
-            Value::keyword("max_history_entry_bytes"),
-        );
-        let short = marker.clone();
-        marker.insert(Value::keyword("preview"), Value::str(preview));
-        Ok([marker, short]
-            .into_iter()
-            .map(Value::Map)
-            .find(|marker| size::of(marker) <= max)
-            .unwrap_or(Value::Map(least)))
-    }
-
     fn is_expired(&self, session: &Session) -> bool {
         let now = Instant::now();
         let state = session.state();
@@ -694,39 +325,6 @@ impl Registry {
 /// A new id: a secret of its owner.
 fn new_id() -> String {
     format!("ptcs_{}", crate::token::random(18))
-}
-
-/// Whether commits to a store skip their safety checks: the fault that the history test must detect.
-fn skips_commit_checks() -> bool {
-    #[cfg(feature = "checks")]
-    {
-        static ON: OnceLock<bool> = OnceLock::new();
-        *ON.get_or_init(|| std::env::var_os("PTC_CHECKS_CARELESS_COMMITS").is_some())
-    }
-    #[cfg(not(feature = "checks"))]
-    false
-}
-
-/// Delays a commit where a test wants leases to expire first.
-fn delay_commit_for_test() {
-    if let Some(wait) = duration_from_environment("PTC_CHECKS_SLOW_COMMITS_MS") {
-        std::thread::sleep(wait);
-    }
-}
-
-/// The duration of leases, where a test sets it.
-fn lease_for_test() -> Option<Duration> {
-    duration_from_environment("PTC_CHECKS_LEASE_MS")
-}
-
-fn duration_from_environment(_name: &str) -> Option<Duration> {
-    #[cfg(feature = "checks")]
-    {
-        let ms = std::env::var(_name).ok()?.parse().ok()?;
-        Some(Duration::from_millis(ms))
-    }
-    #[cfg(not(feature = "checks"))]
-    None
 }
 
 impl SessionState {
@@ -827,132 +425,8 @@ impl Session {
         state.updated_micros = clock::now_micros();
     }
 
-    /// Removes definitions and clears what `clear` names. Returns the names that were defined.
-    ///
-    /// # Errors
-    /// [`SessionError::Busy`] while a program runs.
-    pub fn forget(
-        &self,
-        bindings: &[String],
-        clear: &[ForgetTarget],
-    ) -> Result<Vec<String>, SessionError> {
-        let mut state = self.state();
-        if state.is_running() {
-            return Err(SessionError::Busy);
-        }
-        let mut env = state.env.clone();
-        let mut removed: Vec<String> = bindings
-            .iter()
-            .filter(|name| env.forget(name))
-            .cloned()
-            .collect();
-        removed.sort();
-        removed.dedup();
-        for target in clear {
-            match target {
-                ForgetTarget::Memory => {
-                    let names: Vec<String> = env
-                        .definitions()
-                        .iter()
-                        .map(|(name, ..)| (*name).to_owned())
-                        .collect();
-                    names.iter().for_each(|name| {
-                        env.forget(name);
-                    });
-                }
-                ForgetTarget::History => {
-                    env.clear_history();
-                    state.results = 0;
-                }
-                ForgetTarget::Prints => state.prints.clear(),
-                ForgetTarget::ToolCalls => state.tool_calls.clear(),
-                ForgetTarget::UpstreamCalls => state.upstream_calls.clear(),
-            }
-        }
-        state.memory_bytes = size::of_named(
-            env.definitions()
-                .iter()
-                .map(|(name, value, _)| (*name, *value)),
-        );
-        state.bindings = env.definitions().len();
-        state.env = env;
-        Ok(removed)
-    }
-
     fn state(&self) -> MutexGuard<'_, SessionState> {
         lock(&self.state)
-    }
-}
-
-impl Turn {
-    /// Records the call that the program answers, so that cancelling the call frees the session.
-    pub fn attach_call(&self, call: &Arc<Call>) {
-        // A turn belongs to one call, so the cell is empty here.
-        let _ = self.token.call.set(call.clone());
-        if let Some(lease) = &self.lease {
-            let lease = Arc::downgrade(lease);
-            call.on_cancel(move || {
-                if let Some(lease) = lease.upgrade() {
-                    lease.release();
-                }
-            });
-        }
-    }
-
-    /// Registers how to end the call when the session is closed on any node. Ends it at once if the session is already closed.
-    pub fn on_close(&self, end: impl Fn() + Send + Sync + 'static) {
-        self.token.on_close(end);
-    }
-
-    /// Decodes the session's content if it comes from a store. Takes time in proportion to the content's size.
-    ///
-    /// # Errors
-    /// [`SessionError::Unreadable`].
-    pub fn restore(&self) -> Result<(), SessionError> {
-        match &self.lease {
-            Some(lease) => lease.restore(&self.session),
-            None => Ok(()),
-        }
-    }
-
-    /// Encodes a turn for the commit. With a store, takes time in proportion to the session's size.
-    ///
-    /// # Errors
-    /// [`SessionError::TooLarge`].
-    pub fn encode(&self, checked: CheckedTurn) -> Result<PendingCommit, SessionError> {
-        self.prepare_state(checked.state)
-    }
-
-    fn prepare_state(&self, state: SessionState) -> Result<PendingCommit, SessionError> {
-        match &self.lease {
-            Some(lease) => lease
-                .encode(&self.session, state)
-                .map(PendingCommit::Stored),
-            None => Ok(PendingCommit::Local(state)),
-        }
-    }
-
-    /// Commits a turn, unless the session was closed or given to another turn in the meantime.
-    ///
-    /// # Errors
-    /// With a store: that the commit was refused, or that its outcome is unknown.
-    pub fn commit(&self, encoded: PendingCommit) -> Result<(), SessionError> {
-        let kept = match (encoded, &self.lease) {
-            (PendingCommit::Local(kept), _) => kept,
-            (PendingCommit::Stored(encoded), Some(lease)) => return lease.commit(&encoded),
-            (PendingCommit::Stored(_), None) => return Err(SessionError::LeaseLost),
-        };
-        let mut state = self.session.state();
-        let own = state
-            .running
-            .as_ref()
-            .is_some_and(|running| Arc::ptr_eq(running, &self.token));
-        if own && !state.closed {
-            let running = state.running.take();
-            *state = kept;
-            state.running = running;
-        }
-        Ok(())
     }
 }
 
@@ -965,67 +439,6 @@ impl Drop for Session {
             heap::trim();
         }
     }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut state = self.session.state();
-        state.used = Instant::now();
-        state.updated_micros = clock::now_micros();
-        if state
-            .running
-            .as_ref()
-            .is_some_and(|running| Arc::ptr_eq(running, &self.token))
-        {
-            state.running = None;
-        }
-    }
-}
-
-/// Targets that `lisp_session_forget` can clear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForgetTarget {
-    Memory,
-    /// `*1 *2 *3`
-    History,
-    Prints,
-    ToolCalls,
-    UpstreamCalls,
-}
-
-impl ForgetTarget {
-    /// All targets and their names in requests.
-    pub const ALL: [(&'static str, ForgetTarget); 5] = [
-        ("memory", ForgetTarget::Memory),
-        ("history", ForgetTarget::History),
-        ("prints", ForgetTarget::Prints),
-        ("tool_calls", ForgetTarget::ToolCalls),
-        ("upstream_calls", ForgetTarget::UpstreamCalls),
-    ];
-
-    pub fn from_word(word: &str) -> Option<Self> {
-        ForgetTarget::ALL
-            .iter()
-            .find(|(known, _)| *known == word)
-            .map(|(_, clear)| *clear)
-    }
-}
-
-/// Drops items from the front until both bounds hold.
-fn keep_newest<T>(items: &mut VecDeque<T>, cap: HistoryCap, bytes: impl Fn(&VecDeque<T>) -> u64) {
-    while items.len() > cap.entries {
-        items.pop_front();
-    }
-    while !items.is_empty() && bytes(items) > cap.bytes {
-        items.pop_front();
-    }
-}
-
-fn list_bytes(items: &VecDeque<Payload>) -> u64 {
-    2 + items
-        .iter()
-        .map(|item| Field::Object(item.clone()).json_bytes() as u64 + 1)
-        .sum::<u64>()
 }
 
 /// The instant `ms` milliseconds after `start`; beyond the clock's range, a century after it.

@@ -1,7 +1,8 @@
 //! A session encoded for a store: a head, which lists show, and a body with everything else. Both are CBOR, and sealed.
 
+use super::SessionState;
+use super::limits::{HEAP_FACTOR, RESULTS_MAX};
 use super::store::UnsealError;
-use super::{HEAP_FACTOR, SessionState};
 use crate::clock;
 use minicbor::{Decode, Encode};
 use ptc_lang::{Env, Host, Limits, Pulse};
@@ -153,9 +154,7 @@ pub fn decode_body(
     state.env = Env::restore(&body.env, &limits, &SnapshotDeadline::start())?;
     state.bindings = state.env.definitions().len();
     state.held_bytes = state.env.held_bytes();
-    state.results = usize::try_from(body.results)
-        .unwrap_or(0)
-        .min(super::RESULTS_MAX);
+    state.results = usize::try_from(body.results).unwrap_or(0).min(RESULTS_MAX);
     state.prints = body.prints.into();
     let read = |calls: Vec<String>| {
         let calls = calls

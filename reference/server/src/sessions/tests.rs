@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::settings::Settings;
+use ptc_lang::Value;
 use ptc_lang::meter::Unwatched;
 
 fn sessions(arguments: &[&str]) -> Sessions {

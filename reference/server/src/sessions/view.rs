@@ -2,7 +2,8 @@
 //!
 //! Knows nothing of MCP.
 
-use super::{Session, SessionState, Sessions, list_bytes, size};
+use super::limits::{RESULTS_MAX, list_bytes};
+use super::{Session, SessionState, Sessions, size};
 use crate::render::redact;
 use ptc_lang::error::Limit;
 use ptc_lang::json::Duplicates;
@@ -360,7 +361,7 @@ fn tool_calls_text(
 /// The existing results; without any, all three names are shown as nil.
 fn history_text(state: &SessionState, watch: &dyn Watch) -> Result<String, Limit> {
     let shown = match state.results {
-        0 => super::RESULTS_MAX,
+        0 => RESULTS_MAX,
         results => results,
     };
     let mut text = String::from(";; History:");

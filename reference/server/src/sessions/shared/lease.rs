@@ -4,7 +4,8 @@ use super::SharedSessions;
 use super::content::AssociatedData;
 use crate::lock::lock;
 use crate::sessions::store::{self, Lease, LeaseRequest, SealedContent, SessionKey, SessionRecord};
-use crate::sessions::{RunningTurn, Session, SessionError, SessionState, Turn};
+use crate::sessions::turn::{RunningTurn, Turn};
+use crate::sessions::{Session, SessionError, SessionState};
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -157,7 +158,7 @@ impl SessionLease {
         };
         let bytes = encoded.body.len() as f64;
         self.shared.metrics.snapshots.observe(bytes);
-        crate::sessions::delay_commit_for_test();
+        crate::sessions::test_faults::delay_commit_for_test();
         let committed = self
             .shared
             .request(|store| store.commit(&self.lease, content));

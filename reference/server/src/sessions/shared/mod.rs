@@ -27,7 +27,8 @@ use super::logins::LoginFailures;
 use super::store::{
     self, NewSession, Seal, SealedContent, SessionKey, SessionRecord, SessionStore,
 };
-use super::{RunningTurn, Session, SessionError, SessionState, instant_after};
+use super::turn::RunningTurn;
+use super::{Session, SessionError, SessionState, instant_after};
 use crate::clock;
 use crate::lock::lock;
 use crate::settings::SessionSettings;
@@ -84,7 +85,7 @@ impl SharedSessions {
             seal,
             address: stores.address,
             settings: settings.clone(),
-            term: super::lease_for_test().unwrap_or(program + LEASE_SLACK),
+            term: super::test_faults::lease_for_test().unwrap_or(program + LEASE_SLACK),
             cache: SessionCache::default(),
             unclaimed: Mutex::default(),
             running: Mutex::default(),

@@ -828,7 +828,7 @@ impl SessionStore for Redis {
             .arg(&lease.holder)
             .arg(content.head)
             .arg(content.body)
-            .arg(u8::from(super::super::skips_commit_checks()));
+            .arg(u8::from(crate::sessions::test_faults::skips_commit_checks()));
         let (told, twice) = match self.run_reporting_retry(&call) {
             Ok((answer, twice)) => (parse_reply(answer).map(drop), twice),
             Err(failure) => (Err(failure), false),
