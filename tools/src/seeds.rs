@@ -1,6 +1,7 @@
 //! Writes the inputs of the specification's cases as seeds for fuzzers. Knows which target takes which input.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use clap::Args;
 use conformance::peer::{self, Action, PeerKind, Script};

@@ -4,10 +4,11 @@
 //! tens of megabytes at a stretch. On a shared thread that would keep other tasks from their timers, so that deadlines are missed, and
 //! from the connections to other servers. On a separate thread it only delays the server itself.
 
+use crate::executor;
 use std::io;
 use std::pin::pin;
 use std::thread;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// The thread of one client's connections. Thread and connections end when this is dropped.
@@ -21,7 +22,7 @@ impl Connections {
     /// # Errors
     /// The thread could not be started.
     pub fn new() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = executor::without_threads()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel();
         thread::Builder::new()

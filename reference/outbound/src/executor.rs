@@ -3,11 +3,6 @@
 //! Where tokio gets no thread or file descriptor it panics, and may then wait for ever for the threads that it did get. So both are asked
 //! for, and given back, before.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "everybody else starts executors through this module"
-)]
-
 use std::io;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};

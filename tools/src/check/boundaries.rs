@@ -7,7 +7,7 @@ use syn::visit::Visit;
 use syn::{ItemMod, ItemUse, UseTree};
 
 use super::{Project, features};
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 /// A crate, and the names that must not be among its dependencies; `*` at the end matches anything.
 struct Boundary {
