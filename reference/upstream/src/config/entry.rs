@@ -63,11 +63,10 @@ pub fn parse_entries(
             return refused(&[], message);
         }
     };
-    let file = document.path().display();
     for key in document.root.keys() {
         if !ROOT_KEYS.contains(&key.as_str()) {
             let known = ROOT_KEYS.iter().copied();
-            warnings.push(format!("{file}: {}", unknown_key(key, known)));
+            warnings.push(unknown_key(key, known));
         }
     }
     let mut names: Vec<&String> = entries.keys().collect();
@@ -183,8 +182,7 @@ impl<'a> ConfigEntry<'a> {
         for key in self.fields.into_iter().flat_map(Map::keys) {
             if !known().any(|known| known == key) {
                 warnings.push(format!(
-                    "{}: upstream {}: {}",
-                    self.document.path().display(),
+                    "upstream {}: {}",
                     self.name,
                     unknown_key(key, known().copied())
                 ));
