@@ -30,9 +30,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::command_line::{self, Arguments, FILE, Flag, Refusal, Stop, TextKind, switch, text};
 use crate::{environment, fail, open_private_file, print, refuse, wants_help};
+use ptc_protocol::closest_of;
 use ptc_server::clock;
 use ptc_server::redact;
-use ptc_server::settings::flags::closest_of;
 use ptc_server::settings::{Level, Settings};
 use ptc_server::upstreams;
 

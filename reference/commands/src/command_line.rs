@@ -5,7 +5,7 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use ptc_server::settings::flags::closest_of;
+use ptc_protocol::closest_of;
 
 use crate::wants_help;
 

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use ptc_lang::visible::escape_nonprinting;
-use ptc_server::settings::flags::closest_of;
+use ptc_protocol::closest_of;
 
 /// The allocator declaration that a binary running commands needs once.
 pub use ptc_lang::counting_allocator;

@@ -53,7 +53,7 @@ pub mod visible;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-pub use analyze::{nearest, special_forms};
+pub use analyze::special_forms;
 pub use builtins::{Arity, Builtin, Home, METHODS, NAMESPACES, Section, all as builtins};
 pub use env::{Env, ValueSummary};
 pub use error::{Error, Kind, Reason};

@@ -11,6 +11,7 @@
 //! - The tool itself: [`validate_program`], [`tool_description`], and the language, re-exported as [`lang`].
 
 mod canonical;
+mod closest;
 mod coerce;
 mod description;
 pub mod digest;
@@ -39,6 +40,7 @@ mod typed;
 ptc_lang::counting_allocator!();
 
 pub use canonical::{canonical, integral};
+pub use closest::closest_of;
 pub use coerce::{CoerceFault, Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, append_encoded, decode_value, encode_value, encoded_bytes};

@@ -3,8 +3,8 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use ptc_lang::reader::{self, ReadError, ReadErrorKind, ReadLimits};
+use ptc_protocol::closest_of;
 use ptc_secrets::{FileError, PROGRAM_BYTES_MAX};
-use ptc_server::settings::flags::closest_of;
 
 use super::editor::{Editor, Input};
 use super::evaluator::Evaluator;

@@ -7,7 +7,7 @@ mod liveness;
 mod scope;
 mod suggest;
 
-pub use suggest::nearest;
+pub(crate) use suggest::nearest;
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};

@@ -426,17 +426,7 @@ pub fn find(name: &str) -> Option<&'static Flag> {
 /// The flag whose name is closest to a mistyped one; `None` when nothing is close.
 pub fn closest(name: &str) -> Option<&'static Flag> {
     let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
-    closest_of(&name.replace('_', "-"), &names).and_then(find)
-}
-
-/// The known word that is closest to a mistyped one; `None` when nothing is close.
-pub fn closest_of<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    known
-        .iter()
-        .map(|known| (strsim::levenshtein(word, known), *known))
-        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
+    ptc_protocol::closest_of(&name.replace('_', "-"), &names).and_then(find)
 }
 
 const _: () = {

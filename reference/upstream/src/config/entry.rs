@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ptc_lang::nearest;
+use ptc_protocol::closest_of;
 use ptc_secrets::{ConfigDocument, ConfigFault, json_kind};
 use serde_json::{Map, Value};
 
@@ -65,8 +65,7 @@ pub fn parse_entries(
     };
     for key in document.root.keys() {
         if !ROOT_KEYS.contains(&key.as_str()) {
-            let known = ROOT_KEYS.iter().copied();
-            warnings.push(unknown_key(key, known));
+            warnings.push(unknown_key(key, ROOT_KEYS));
         }
     }
     let mut names: Vec<&String> = entries.keys().collect();
@@ -89,17 +88,9 @@ pub fn parse_entries(
     (configs, faults)
 }
 
-/// Minimum length of a beginning that suggests a whole key.
-const BEGINNING_BYTES_MIN: usize = 6;
-
 /// What is said of a key that nothing reads, with the known one that was probably meant.
-fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    // Names of settings are long: the unit at the end is often left out.
-    let begins = |known: &&str| key.len() >= BEGINNING_BYTES_MIN && known.starts_with(key);
-    let meant = known.clone().find(begins).map(str::to_owned);
-    let meant = meant
-        .or_else(|| nearest(key, known))
-        .map(|known| format!("; did you mean \"{known}\"?"));
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    let meant = closest_of(key, known).map(|known| format!("; did you mean \"{known}\"?"));
     format!(
         "key \"{key}\" is unknown and ignored{}",
         meant.unwrap_or_default()
@@ -178,13 +169,14 @@ impl<'a> ConfigEntry<'a> {
             return Err(self.refuse(&["transport"], &cause));
         };
         let transport = (row.read)(self, warnings)?;
-        let known = || COMMON_KEYS.iter().chain(row.keys.iter().copied().flatten());
+        let known = COMMON_KEYS.iter().chain(row.keys.iter().copied().flatten());
+        let known: Vec<&str> = known.copied().collect();
         for key in self.fields.into_iter().flat_map(Map::keys) {
-            if !known().any(|known| known == key) {
+            if !known.contains(&key.as_str()) {
                 warnings.push(format!(
                     "upstream {}: {}",
                     self.name,
-                    unknown_key(key, known().copied())
+                    unknown_key(key, &known)
                 ));
             }
         }
