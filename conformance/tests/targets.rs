@@ -40,6 +40,10 @@ impl HarnessRun {
         assert_eq!(told.count(), 1, "{}", self.output);
     }
 
+    fn assert_output(&self, expected: &str) {
+        assert!(self.output.contains(expected), "{}", self.output);
+    }
+
     fn statuses(&self) -> Vec<Status> {
         let run = self.run.as_ref().expect("a report was written");
         run.cases.iter().map(|case| case.status).collect()
@@ -175,11 +179,7 @@ fn correct_target_passes() {
     let seen = check(&scripted("none"), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);
     assert_eq!(seen.statuses(), [Status::Pass; 5]);
-    assert!(
-        seen.output.contains("5 cases over stdio: 5 passed"),
-        "{}",
-        seen.output
-    );
+    seen.assert_output("5 cases over stdio: 5 passed");
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn harness_checks_do_not_count_as_target_passes() {
     let text = std::fs::read_to_string(page).expect("the page is there");
     let seen = check_page(&text, &scripted("none"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
-    assert!(seen.output.contains(" 0 passed, "), "{}", seen.output);
-    assert!(seen.output.contains("nothing is proved"), "{}", seen.output);
+    seen.assert_output(" 0 passed, ");
+    seen.assert_output("nothing is proved");
     let statuses = seen.statuses();
     assert!(!statuses.is_empty());
     assert!(statuses.iter().all(|status| *status == Status::SelfCheck));
@@ -199,7 +199,7 @@ fn harness_checks_do_not_count_as_target_passes() {
 fn non_json_line_is_shown() {
     let seen = check("sh -c 'echo not json'", &[]);
     seen.assert_unable();
-    assert!(seen.output.contains("not json"), "{}", seen.output);
+    seen.assert_output("not json");
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
@@ -207,8 +207,8 @@ fn non_json_line_is_shown() {
 fn immediate_exit_is_shown_with_stderr() {
     let seen = check("sh -c 'echo no licence found >&2; exit 3'", &[]);
     seen.assert_unable();
-    assert!(seen.output.contains("exit status 3"), "{}", seen.output);
-    assert!(seen.output.contains("no licence found"), "{}", seen.output);
+    seen.assert_output("exit status 3");
+    seen.assert_output("no licence found");
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
@@ -216,11 +216,7 @@ fn immediate_exit_is_shown_with_stderr() {
 fn missing_command_is_reported_once() {
     let seen = check("/nonexistent/server --fast", &[]);
     seen.assert_unable();
-    assert!(
-        seen.output.contains("/nonexistent/server"),
-        "{}",
-        seen.output
-    );
+    seen.assert_output("/nonexistent/server");
 }
 
 #[test]
@@ -231,11 +227,7 @@ fn hanging_target_costs_one_timeout() {
         &[],
     );
     seen.assert_unable();
-    assert!(
-        seen.output.contains("no answer within 3000 ms"),
-        "{}",
-        seen.output
-    );
+    seen.assert_output("no answer within 3000 ms");
     assert!(seen.took < PROMPT, "{:?}", seen.took);
     assert_eq!(survivors(marker), Vec::<String>::new());
 }
@@ -245,11 +237,7 @@ fn wrong_ids_are_reported_as_stray_replies() {
     let seen = check(&scripted("wrong-ids"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert_eq!(seen.causes(), ["stray-reply"; 5]);
-    assert!(
-        seen.output.contains("answers no open request"),
-        "{}",
-        seen.output
-    );
+    seen.assert_output("answers no open request");
     // The harness does not wait the full time for an answer that arrived under another id.
     assert!(!seen.output.contains("within 3000 ms"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
@@ -301,11 +289,7 @@ fn extra_lines_fail_the_case_in_progress() {
     let seen = check(&scripted("chatty"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert_eq!(seen.causes(), ["junk"; 5]);
-    assert!(
-        seen.output.contains("evaluating, please wait"),
-        "{}",
-        seen.output
-    );
+    seen.assert_output("evaluating, please wait");
 }
 
 #[test]
@@ -387,22 +371,14 @@ fn call_that_is_busy_at_first_passes_and_is_noted() {
         .iter()
         .filter(|case| case.unobserved.iter().any(noted));
     assert!(noted.count() > 0, "{}", check.output);
-    assert!(
-        check.output.contains("of them when tried again alone"),
-        "{}",
-        check.output
-    );
+    check.assert_output("of them when tried again alone");
 }
 
 #[test]
 fn server_that_is_always_busy_fails() {
     let check = check(&scripted("always-busy"), &["--jobs", "1"]);
     assert!(check.statuses().iter().all(|status| status.is_failure()));
-    assert!(
-        check.output.contains("beyond its concurrency (51 times)"),
-        "{}",
-        check.output
-    );
+    check.assert_output("beyond its concurrency (51 times)");
 }
 
 #[test]
@@ -438,7 +414,7 @@ fn ignored_output_schema_is_reported() {
     let seen = check_page(SCHEMA_PAGE, &scripted("ignores-schemas"), &[]);
     assert_eq!(seen.statuses(), [Status::Fail], "{}", seen.output);
     let asked = "no `validated`, though the call asked for it with the output_schema {\"type\":\"integer\"}";
-    assert!(seen.output.contains(asked), "{}", seen.output);
+    seen.assert_output(asked);
 }
 
 #[test]
@@ -452,11 +428,7 @@ fn run_continues_after_a_crash() {
         (1..=3).contains(&crashed.len()) && crashed.iter().all(|cause| *cause == "crash"),
         "{crashed:?}"
     );
-    assert!(
-        seen.output.contains("the third call is my undoing"),
-        "{}",
-        seen.output
-    );
+    seen.assert_output("the third call is my undoing");
 }
 
 #[test]
@@ -517,7 +489,7 @@ fn startup_output_cannot_control_or_forge_anything() {
     seen.assert_unable();
     let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert_eq!(seen.output.find(obeyed), None, "{:?}", seen.output);
-    assert!(seen.output.contains("\\u{1b}[2J"), "{}", seen.output);
+    seen.assert_output("\\u{1b}[2J");
     for line in seen.output.lines() {
         assert!(
             line != "conforms" && !line.trim_start().starts_with("::"),
@@ -733,7 +705,7 @@ fn http_replies_that_overtake_each_other_fail_no_case() {
     ];
     let seen = page_over_http(&page(&steps), &serve());
     assert_eq!(seen.statuses(), [Status::Pass], "{}", seen.output);
-    assert!(seen.output.contains("tried again"), "{}", seen.output);
+    seen.assert_output("tried again");
 }
 
 #[test]

@@ -52,6 +52,15 @@ fn judged(judged: Judged) -> String {
 }
 
 /// A run in which everything is observable.
+/// A line per row: the marks below a program, and the verdict on its run.
+fn verdicts(rows: &[(&str, ProgramRun)]) -> String {
+    let line = |(marks, run): &(&str, ProgramRun)| {
+        let verdict = describe(&program(&expectation(marks), run));
+        format!("{} | {verdict}", marks.replace('\n', " "))
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 fn value(text: &str, json: &str) -> ProgramRun {
     ProgramRun {
         outcome: ProgramOutcome::Returned {
@@ -132,17 +141,7 @@ fn values_are_judged() {
         (";=> 1", error("runtime_error", "type_error: no")),
         (";=> 1\n;json 2", value("1", "1")),
     ];
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|(marks, run)| {
-            format!(
-                "{} | {}",
-                marks.replace('\n', " "),
-                describe(&program(&expectation(marks), run))
-            )
-        })
-        .collect();
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(verdicts(&rows), @r#"
     ;=> {:b 2 :a 1} | pass
     ;=> {:b 2 :a 1} | fail: result: expected {:a 1 :b 2}, observed {:a 1 :b 3}
     ;=> 1 | fail: result: expected 1, observed 1.0
@@ -223,17 +222,7 @@ fn unobservable_parts_never_pass() {
         ),
         (";!! fail\n;=> {:a 1}", unobservable(error("fail", ""))),
     ];
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|(marks, run)| {
-            format!(
-                "{} | {}",
-                marks.replace('\n', " "),
-                describe(&program(&expectation(marks), run))
-            )
-        })
-        .collect();
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(verdicts(&rows), @r#"
     ;=> 1 | unobservable: result: the target doesn't show it
     ;== 1 | unobservable: result: the target doesn't show it
     ;~ 1 | unobservable: result: the target doesn't show it
@@ -325,17 +314,7 @@ fn errors_and_prints_are_judged() {
         ),
         (";!! timeout\n;>> a", error("timeout", "x")),
     ];
-    let lines: Vec<String> = rows
-        .iter()
-        .map(|(marks, run)| {
-            format!(
-                "{} | {}",
-                marks.replace('\n', " "),
-                describe(&program(&expectation(marks), run))
-            )
-        })
-        .collect();
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(verdicts(&rows), @r#"
     ;!! runtime_error | pass
     ;!! runtime_error | fail: reason: expected runtime_error, observed parse_error: no
     ;!! runtime_error | fail: outcome: expected runtime_error, observed the value 1

@@ -10,7 +10,9 @@ pub mod revisions;
 mod sources;
 mod vocabulary;
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread;
 
 use conformance::suite::Suite;
 
@@ -81,8 +83,8 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Applies every rule. Malformed fixtures and references to unknown anchors are already detected when
-/// the suite is loaded.
+/// Applies every rule, side by side: most of them parse all sources. Malformed fixtures and references to unknown
+/// anchors are already detected when the suite is loaded.
 ///
 /// # Errors
 /// All violations.
@@ -91,9 +93,20 @@ pub fn run() -> Result<()> {
         root: crate::root(),
         suite: crate::suite()?,
     };
+    let found: Vec<Result<Vec<String>>> = thread::scope(|scope| {
+        let project = &project;
+        let checks: Vec<_> = RULES
+            .iter()
+            .map(|rule| scope.spawn(move || (rule.check)(project)))
+            .collect();
+        checks
+            .into_iter()
+            .map(|check| check.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
     let mut wrong = Vec::new();
-    for rule in RULES {
-        let complaints = (rule.check)(&project)?;
+    for (rule, complaints) in RULES.iter().zip(found) {
+        let complaints = complaints?;
         if complaints.is_empty() {
             eprintln!("ok: {}", rule.name);
         } else {
