@@ -1,5 +1,6 @@
 //! Every form of an escape, and the character it stands for.
 
+use super::names::Names;
 use super::*;
 
 #[test]
@@ -80,7 +81,7 @@ fn fast_path_agrees_with_the_full_parser() {
             let forget = |reading: &mut Reading| reading.layer = 0;
             quick.iter_mut().chain(&mut slow).for_each(forget);
         }
-        let order = |reading: &Reading| (reading.end, reading.bytes, reading.style);
+        let order = |reading: &Reading| (reading.end, reading.bytes().to_vec(), reading.style);
         slow.sort_by_key(order);
         quick.sort_by_key(order);
         assert_eq!(quick[..], slow[..], "{}", String::from_utf8_lossy(&text));
