@@ -51,7 +51,6 @@ fn judged(judged: Judged) -> String {
     }
 }
 
-/// A run in which everything is observable.
 /// A line per row: the marks below a program, and the verdict on its run.
 fn verdicts(rows: &[(&str, ProgramRun)]) -> String {
     let line = |(marks, run): &(&str, ProgramRun)| {
@@ -61,6 +60,7 @@ fn verdicts(rows: &[(&str, ProgramRun)]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// A run in which everything is observable.
 fn value(text: &str, json: &str) -> ProgramRun {
     ProgramRun {
         outcome: ProgramOutcome::Returned {
