@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::patterns::local_name;
 use super::{FormUse, invalid, usage};
-use crate::analyze::Analyzer;
 use crate::analyze::ir::{BindingTest, Case, IfLet, Ir, Pattern};
+use crate::analyze::{Analyzer, calls};
 use crate::error::Error;
 use crate::form::{Form, FormKind};
 use crate::value::Value;
@@ -128,7 +128,7 @@ fn binding_branch(
     };
     let mut value = a.expr(value)?;
     if test == BindingTest::First {
-        crate::analyze::make_lazy(&mut value);
+        calls::make_lazy(&mut value);
     }
     let (slot, then) = a.block(|a| {
         if let FormKind::Symbol(symbol) = name.kind {

@@ -1,8 +1,8 @@
 //! Order of evaluation, quoting, and the notes of tasks. Knows nothing of evaluation.
 
 use super::{FormUse, invalid, usage};
-use crate::analyze::Analyzer;
 use crate::analyze::ir::Ir;
+use crate::analyze::{Analyzer, calls};
 use crate::builtins;
 use crate::error::Error;
 use crate::form::{Form, FormKind};
@@ -101,7 +101,7 @@ pub(super) fn step_done(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<I
         return Err(usage("step-done", span));
     };
     a.note_effect();
-    Ok(crate::analyze::builtin_call(
+    Ok(calls::builtin_call(
         &builtins::STEP_DONE,
         a.all(args)?,
         span,
@@ -114,7 +114,7 @@ pub(super) fn task_reset(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<
         return Err(usage("task-reset", span));
     };
     a.note_effect();
-    Ok(crate::analyze::builtin_call(
+    Ok(calls::builtin_call(
         &builtins::TASK_RESET,
         a.all(args)?,
         span,

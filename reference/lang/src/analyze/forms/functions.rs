@@ -2,8 +2,8 @@
 
 use super::patterns::is_literal;
 use super::{FormUse, invalid, usage};
-use crate::analyze::Analyzer;
 use crate::analyze::ir::{Arities, ArityClause, Ir};
+use crate::analyze::{Analyzer, calls};
 use crate::builtins::Builtin;
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
@@ -141,7 +141,7 @@ fn call_builtin(
     form: FormUse<'_>,
 ) -> Result<Ir, Error> {
     let args = a.all(form.args)?;
-    Ok(crate::analyze::builtin_call(builtin, args, form.span))
+    Ok(calls::builtin_call(builtin, args, form.span))
 }
 
 fn symbol(name: &str, span: Span) -> Form<'_> {

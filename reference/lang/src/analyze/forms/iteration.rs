@@ -1,8 +1,8 @@
 //! Iteration: `for` and `doseq`. Knows nothing of evaluation.
 
 use super::{FormUse, invalid, usage};
-use crate::analyze::Analyzer;
 use crate::analyze::ir::{Clause, For, Ir, Pattern};
+use crate::analyze::{Analyzer, calls};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
@@ -36,9 +36,9 @@ pub(super) fn dotimes(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir,
         let floor = a.scope().next_slot();
         let count = a.expr(count)?;
         let count = Box::new([count]);
-        let whole = crate::analyze::builtin_call(&crate::builtins::DOTIMES, count, span);
+        let whole = calls::builtin_call(&crate::builtins::DOTIMES, count, span);
         let range = crate::builtins::lookup("range").expect("a row of the table");
-        let numbers = crate::analyze::builtin_call(range, Box::new([whole]), span);
+        let numbers = calls::builtin_call(range, Box::new([whole]), span);
         let slot = a.bind(symbol);
         let recur = a.scope().recur.take();
         let body = a.with_levels(1, |a| a.body(body, false));
@@ -92,7 +92,7 @@ pub(super) fn iterate(
         for (at, pair) in items.chunks_exact(2).enumerate() {
             let FormKind::Keyword(modifier) = pair[0].kind else {
                 let mut collection = a.expr(&pair[1])?;
-                crate::analyze::make_lazy(&mut collection);
+                calls::make_lazy(&mut collection);
                 clauses.push(Clause::Each(a.pattern(&pair[0])?, collection));
                 continue;
             };

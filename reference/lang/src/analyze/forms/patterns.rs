@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::invalid;
-use crate::analyze::Analyzer;
 use crate::analyze::ir::{Ir, MapEntryPattern, MapPattern, Pattern, SequencePattern};
+use crate::analyze::{Analyzer, calls};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 use crate::value::Value;
@@ -230,7 +230,7 @@ impl Analyzer<'_, '_> {
                 && parts.rest.is_none()
                 && parts.all.is_none()
             {
-                crate::analyze::make_lazy(&mut value);
+                calls::make_lazy(&mut value);
             }
             pairs.push((pattern, value));
         }

@@ -2,8 +2,9 @@
 
 use super::patterns::local_name;
 use super::{Analyze, FormUse, invalid, usage};
+use crate::analyze::Analyzer;
+use crate::analyze::calls::budget_usage;
 use crate::analyze::ir::{Call, Chain, Ir, Pattern, SomeChain};
-use crate::analyze::{Analyzer, budget_usage};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
