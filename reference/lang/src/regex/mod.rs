@@ -262,10 +262,7 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<(usize, usize)>, Stop> {
-        let CachedRegex {
-            compiled, caches, ..
-        } = scratch.entry(self, meter)?;
-        let found = compiled.search(caches, text, start, 0, meter)?;
+        let found = self.slots_at(text, start, 0, scratch, meter)?;
         Ok(found.map(|slots| (slots[0], slots[1])))
     }
 
@@ -277,11 +274,23 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Match>, Stop> {
+        let found = self.slots_at(text, start, self.groups, scratch, meter)?;
+        Ok(found.map(|slots| Match { slots }))
+    }
+
+    /// Where the first match from `start` on and its first `groups` groups lie.
+    fn slots_at(
+        self: &Arc<Self>,
+        text: &str,
+        start: Start,
+        groups: usize,
+        scratch: &mut Scratch,
+        meter: &mut dyn WorkMeter,
+    ) -> Result<Option<Slots>, Stop> {
         let CachedRegex {
             compiled, caches, ..
         } = scratch.entry(self, meter)?;
-        let found = compiled.search(caches, text, start, self.groups, meter)?;
-        Ok(found.map(|slots| Match { slots }))
+        compiled.search(caches, text, start, groups, meter)
     }
 
     /// The match of the whole `text`, with its groups.

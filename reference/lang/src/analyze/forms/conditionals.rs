@@ -45,23 +45,25 @@ pub(super) fn branch(
 }
 
 pub(super) fn when(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
-    let FormUse { args, span, tail } = form;
-    let [test, body @ ..] = args else {
-        return Err(usage("when", span));
-    };
-    let test = a.expr(test)?;
-    let body = a.body(body, tail)?;
+    let (test, body) = test_and_body(a, "when", form)?;
     Ok(Ir::If(Box::new((test, body, Ir::Const(Value::Nil)))))
 }
 
 pub(super) fn when_not(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let (test, body) = test_and_body(a, "when-not", form)?;
+    Ok(Ir::If(Box::new((test, Ir::Const(Value::Nil), body))))
+}
+
+fn test_and_body(
+    a: &mut Analyzer<'_, '_>,
+    name: &str,
+    form: FormUse<'_>,
+) -> Result<(Ir, Ir), Error> {
     let FormUse { args, span, tail } = form;
     let [test, body @ ..] = args else {
-        return Err(usage("when-not", span));
+        return Err(usage(name, span));
     };
-    let test = a.expr(test)?;
-    let body = a.body(body, tail)?;
-    Ok(Ir::If(Box::new((test, Ir::Const(Value::Nil), body))))
+    Ok((a.expr(test)?, a.body(body, tail)?))
 }
 
 pub(super) fn if_let(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
