@@ -4,6 +4,7 @@ use crate::evaluation::pool::{Job, ThreadPool};
 use crate::transport::intake::{self, CallSource, NextCall};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ pub fn round_trips(runner: Runner, rounds: usize, work: fn()) -> Vec<Duration> {
         runner,
         work,
     };
-    let reading = std::thread::spawn(move || intake::read(source, pool));
+    let (ended, end) = sync_channel(1);
+    intake::start(source, pool, ended).expect("a thread that reads");
     let mut answers = BufReader::new(&ours);
     let mut answer = String::new();
     let times = (0..rounds).map(|_| {
@@ -42,7 +44,7 @@ pub fn round_trips(runner: Runner, rounds: usize, work: fn()) -> Vec<Duration> {
     });
     let times = times.collect();
     let _ = ours.shutdown(std::net::Shutdown::Write);
-    let _ = reading.join();
+    let _ = end.recv();
     times
 }
 

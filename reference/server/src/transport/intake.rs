@@ -19,7 +19,7 @@ use crate::evaluation::pool::{Job, ThreadPool};
 use crate::lock::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,12 +47,15 @@ const QUIET_TICKS_MAX: u32 = 4;
 /// Native stack of a reading thread: programs run on it.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 
-/// Reads `source` to its end and returns how it ended. Calls run on the two reading threads or in `pool`.
+/// Reads `source` to its end and sends to `ended` how it ended. Calls run on the two reading threads or in `pool`.
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn read<S: CallSource>(source: S, pool: ThreadPool) -> io::Result<S::End> {
-    let (ended, end) = sync_channel(1);
+pub fn start<S: CallSource>(
+    source: S,
+    pool: ThreadPool,
+    ended: SyncSender<S::End>,
+) -> io::Result<()> {
     let intake = Arc::new(Intake {
         source: Mutex::new(source),
         pool,
@@ -65,10 +68,7 @@ pub fn read<S: CallSource>(source: S, pool: ThreadPool) -> io::Result<S::End> {
         called: Condvar::new(),
         ended,
     });
-    intake.clone().start(Role::Reader)?;
-    drop(intake);
-    end.recv()
-        .map_err(|_| io::Error::other("the threads that read are gone"))
+    intake.start(Role::Reader)
 }
 
 /// State shared by the two threads.
@@ -123,8 +123,8 @@ impl<S: CallSource> Intake<S> {
                 NextCall::End(end) => {
                     self.is_over.store(true, Ordering::SeqCst);
                     self.wake();
-                    // The receiver may be gone when the process is ending anyway.
-                    let _ = self.ended.send(end);
+                    // Something else may have ended the service already.
+                    let _ = self.ended.try_send(end);
                     return None;
                 }
                 NextCall::Run(job) if self.has_standby() => {

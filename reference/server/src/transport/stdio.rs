@@ -17,7 +17,7 @@ use crate::transport::serial_queue::SerialQueue;
 use ptc_rpc::{Document, Frame, FrameFault, Framer, JsonText, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,23 +54,32 @@ pub fn serve(
 ) -> Result<(), StdioFault> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
     let queue = Arc::<SerialQueue>::default();
-    let output = Output::new(output);
+    let (ended, end) = sync_channel(1);
+    let output = Output::new(output, ended.clone());
     let frames = Frames {
         server: server.clone(),
         queue: queue.clone(),
         connection: connection.clone(),
-        output: output.clone(),
+        output,
         input,
         framer: Framer::new(server.settings.frame_bytes),
         chunk: vec![0; CHUNK_BYTES_FIRST],
     };
-    let ended = intake::read(frames, server.pool.clone()).map_err(StdioFault::Reader)?;
-    queue.drain(STORE_GRACE);
+    intake::start(frames, server.pool.clone(), ended).map_err(StdioFault::Reader)?;
+    let gone = |_| StdioFault::Reader(io::Error::other("the threads that read are gone"));
+    let mut ended = end.recv().map_err(gone)?;
+    if !matches!(ended, ServiceEnd::Output(_)) {
+        queue.drain(STORE_GRACE);
+    }
     close(&connection, &ended);
-    match (output.fault(), ended) {
-        (Some(error), _) => Err(StdioFault::Output(error)),
-        (None, InputEnd::Fault(error)) => Err(StdioFault::Input(error)),
-        (None, InputEnd::Input | InputEnd::Exit) => Ok(()),
+    // The last replies may have failed as well.
+    if let Ok(fault) = end.try_recv() {
+        ended = fault;
+    }
+    match ended {
+        ServiceEnd::Output(error) => Err(StdioFault::Output(error)),
+        ServiceEnd::Input(error) => Err(StdioFault::Input(error)),
+        ServiceEnd::Gone | ServiceEnd::Exit => Ok(()),
     }
 }
 
@@ -87,19 +96,21 @@ struct Frames {
 
 /// Why the service ended.
 #[derive(Debug)]
-enum InputEnd {
-    /// The client closed its end, or gets no more replies.
-    Input,
+enum ServiceEnd {
+    /// The client closed its end of the input or of the output.
+    Gone,
     /// The client sent `exit`.
     Exit,
     /// The input cannot be read.
-    Fault(io::Error),
+    Input(io::Error),
+    /// A reply cannot be written although the client is there.
+    Output(io::Error),
 }
 
 impl CallSource for Frames {
-    type End = InputEnd;
+    type End = ServiceEnd;
 
-    fn next(&mut self) -> NextCall<InputEnd> {
+    fn next(&mut self) -> NextCall<ServiceEnd> {
         let Frames {
             server,
             connection,
@@ -110,18 +121,15 @@ impl CallSource for Frames {
             chunk,
         } = self;
         loop {
-            if output.has_failed() {
-                return NextCall::End(InputEnd::Input);
-            }
             let read = match input.read(chunk) {
-                Ok(0) => return NextCall::End(InputEnd::Input),
+                Ok(0) => return NextCall::End(ServiceEnd::Gone),
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     tracing::error!(event = "stdin_read_error", reason = %error);
                     return NextCall::End(match is_gone(&error) {
-                        true => InputEnd::Input,
-                        false => InputEnd::Fault(error),
+                        true => ServiceEnd::Gone,
+                        false => ServiceEnd::Input(error),
                     });
                 }
             };
@@ -147,7 +155,7 @@ impl CallSource for Frames {
                 job => start(server, job),
             }
             if !whole {
-                return NextCall::End(InputEnd::Exit);
+                return NextCall::End(ServiceEnd::Exit);
             }
         }
     }
@@ -260,11 +268,12 @@ fn responder(output: &Arc<Output>) -> Responder {
     Box::new(move |reply| output.send(&reply))
 }
 
-fn close(connection: &Arc<Connection>, ended: &InputEnd) {
-    let exit = matches!(ended, InputEnd::Exit);
+fn close(connection: &Arc<Connection>, ended: &ServiceEnd) {
+    let exit = matches!(ended, ServiceEnd::Exit);
     let (grace, event) = match ended {
-        InputEnd::Exit => (EXIT_GRACE, "exit_drained"),
-        InputEnd::Input | InputEnd::Fault(_) => (END_OF_INPUT_GRACE, "stdin_eof"),
+        ServiceEnd::Exit => (EXIT_GRACE, "exit_drained"),
+        ServiceEnd::Gone | ServiceEnd::Input(_) => (END_OF_INPUT_GRACE, "stdin_eof"),
+        ServiceEnd::Output(_) => (Duration::ZERO, "stdout_lost"),
     };
     let in_flight = connection.in_flight();
     if exit {
@@ -282,14 +291,15 @@ fn close(connection: &Arc<Connection>, ended: &InputEnd) {
 /// The single writer of a stream: whole frames, one after the other.
 struct Output {
     stream: Mutex<Stream>,
-    has_failed: AtomicBool,
+    /// Ends the service: nobody would learn what else it does.
+    ended: SyncSender<ServiceEnd>,
 }
 
 struct Stream {
     writer: Box<dyn Write + Send>,
     buffer: Vec<u8>,
-    /// Why a reply could not be written. A part of it may have been, so nothing is written after it.
-    fault: Option<io::Error>,
+    /// A reply could not be written. A part of it may have been, so nothing is written after it.
+    has_failed: bool,
 }
 
 /// Whether the other end of a stream was closed, which is a client's way to leave.
@@ -302,28 +312,15 @@ fn is_gone(error: &io::Error) -> bool {
 const IDLE_BUFFER_BYTES_MAX: usize = 256 << 10;
 
 impl Output {
-    fn new(writer: Box<dyn Write + Send>) -> Arc<Self> {
+    fn new(writer: Box<dyn Write + Send>, ended: SyncSender<ServiceEnd>) -> Arc<Self> {
         Arc::new(Output {
             stream: Mutex::new(Stream {
                 writer,
                 buffer: Vec::new(),
-                fault: None,
+                has_failed: false,
             }),
-            has_failed: AtomicBool::new(false),
+            ended,
         })
-    }
-
-    /// Whether a reply was lost although the client is there.
-    fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
-    }
-
-    /// Why a reply was lost, unless the client closed its end.
-    fn fault(&self) -> Option<io::Error> {
-        lock(&self.stream)
-            .fault
-            .take()
-            .filter(|error| !is_gone(error))
     }
 
     fn send(&self, reply: &Scrubbed<Reply>) {
@@ -331,21 +328,25 @@ impl Output {
         let Stream {
             writer,
             buffer,
-            fault,
+            has_failed,
         } = &mut *stream;
-        if fault.is_some() {
+        if *has_failed {
             return;
         }
         buffer.clear();
         Reply::write(reply, buffer);
         buffer.push(b'\n');
         if let Err(error) = writer.write_all(buffer).and_then(|()| writer.flush()) {
-            // A client that closed its end gets no more replies; the end of input does the rest.
-            if !is_gone(&error) {
-                tracing::error!(event = "stdout_write_error", reason = %error);
-                self.has_failed.store(true, Ordering::Relaxed);
-            }
-            *fault = Some(error);
+            *has_failed = true;
+            let end = match is_gone(&error) {
+                true => ServiceEnd::Gone,
+                false => {
+                    tracing::error!(event = "stdout_write_error", reason = %error);
+                    ServiceEnd::Output(error)
+                }
+            };
+            // The service may be ending already.
+            let _ = self.ended.try_send(end);
         }
         if buffer.capacity() > IDLE_BUFFER_BYTES_MAX {
             *buffer = Vec::new();

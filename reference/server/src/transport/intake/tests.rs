@@ -1,7 +1,7 @@
 //! Jobs and the two threads that take them.
 
 use super::*;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{ThreadId, current};
 
 /// A source of jobs that records which threads read them.
@@ -29,7 +29,9 @@ fn check(jobs: Vec<Job>, pause: Duration) -> Vec<ThreadId> {
         pause,
         readers,
     };
-    read(source, ThreadPool::new(2)).unwrap();
+    let (ended, end) = sync_channel(1);
+    start(source, ThreadPool::new(2), ended).unwrap();
+    end.recv().unwrap();
     read_by.iter().collect()
 }
 
