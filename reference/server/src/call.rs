@@ -4,7 +4,7 @@
 
 use crate::admission::gate::Permit;
 use crate::lock::lock;
-use crate::render::reply::Reply;
+use crate::render::reply::{RefusalForm, Reply};
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
@@ -24,6 +24,8 @@ pub struct Call {
     pub started: Instant,
     /// The id of its trace, once it runs and if it is traced.
     pub trace_id: OnceLock<String>,
+    /// How it is refused or cancelled.
+    pub refusal_form: RefusalForm,
     /// The trace context of the request.
     pub trace: Option<TraceContext>,
     cancelled: AtomicBool,
@@ -39,6 +41,7 @@ impl Call {
     pub fn new(
         key: Id,
         id: Id,
+        refusal_form: RefusalForm,
         trace: Option<TraceContext>,
         responder: Responder,
         permit: Permit,
@@ -47,6 +50,7 @@ impl Call {
             key,
             id,
             started: Instant::now(),
+            refusal_form,
             trace,
             cancelled: AtomicBool::new(false),
             trace_id: OnceLock::new(),

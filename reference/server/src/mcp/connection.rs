@@ -6,7 +6,7 @@
 use crate::admission::gate::{Gate, GateClosed};
 use crate::call::{Call, Responder};
 use crate::lock::lock;
-use crate::render::reply::Reply;
+use crate::render::reply::{RefusalForm, Reply};
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
@@ -123,7 +123,7 @@ pub enum Cancelled {
     /// Its request is still arriving, and will be answered as cancelled.
     Arriving,
     /// It was cancelled; its answer is to be used or dropped.
-    InFlight(Responder),
+    InFlight(Arc<Call>, Responder),
 }
 
 /// Why a call was not admitted.
@@ -224,6 +224,7 @@ impl Connection {
         &self,
         arrival: &Arrival,
         id: Id,
+        refusal_form: RefusalForm,
         trace: Option<TraceContext>,
         responder: Responder,
         gate: &Arc<Gate>,
@@ -247,7 +248,7 @@ impl Connection {
             Ok(permit) => permit,
             Err(shut) => return Err((NotAdmitted::GateClosed(shut), responder)),
         };
-        let call = Arc::new(Call::new(key, id, trace, responder, permit));
+        let call = Arc::new(Call::new(key, id, refusal_form, trace, responder, permit));
         place.insert(call.clone());
         calls.unanswered += 1;
         Ok(call)
@@ -272,9 +273,10 @@ impl Connection {
         let mut calls = self.calls();
         if let Some(call) = calls.in_flight.get(key).cloned() {
             drop(calls);
-            return self
-                .cancel_call(&call)
-                .map_or(Cancelled::Unknown, Cancelled::InFlight);
+            return match self.cancel_call(&call) {
+                Some(answer) => Cancelled::InFlight(call, answer),
+                None => Cancelled::Unknown,
+            };
         }
         let mut found = Cancelled::Unknown;
         for arriving in calls.arriving.iter_mut().filter(|known| known.key == *key) {
@@ -301,14 +303,17 @@ impl Connection {
         Some(responder)
     }
 
-    /// Cancels every call, including those that arrive later. Returns the answers of those in flight, with their ids.
-    pub fn cancel_all(&self) -> Vec<(Id, Responder)> {
+    /// Cancels every call, including those that arrive later. Returns those in flight, with their answers.
+    pub fn cancel_all(&self) -> Vec<(Arc<Call>, Responder)> {
         let mut calls = self.calls();
         calls.is_closed = true;
         let all: Vec<Arc<Call>> = calls.in_flight.values().cloned().collect();
         drop(calls);
         all.into_iter()
-            .filter_map(|call| Some((call.id.clone(), self.cancel_call(&call)?)))
+            .filter_map(|call| {
+                let answer = self.cancel_call(&call)?;
+                Some((call, answer))
+            })
             .collect()
     }
 

@@ -14,12 +14,10 @@ use crate::mcp::incoming::Incoming;
 use crate::mcp::stateless;
 use crate::mcp::tools;
 use crate::mcp::tools_call::{CallContext, tools_call};
-use crate::render::profile::View;
 use crate::render::reason::Refusal;
-use crate::render::reply::{Era, Reply, ToolReply};
+use crate::render::reply::{Era, RefusalForm, Reply};
 use crate::sessions::store::SessionKey;
 use crate::sessions::{NodeMessage, Sessions, SharedSessions};
-use crate::settings::ResponseProfile;
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, InitializeResult};
@@ -388,9 +386,9 @@ fn cancelled(notified: &Notification<'_>) -> Handled {
                 wait_until_arrived(connection, &id, SharedSessions::STORE_TIMEOUT);
             }
         }
-        Cancelled::InFlight(answer) => {
+        Cancelled::InFlight(call, answer) => {
             tracing::info!(event = "cancelled_in_flight");
-            answer_cancelled(&handler.redactor, handler.profile, connection, id, answer);
+            answer_cancelled(&handler.redactor, connection, &call, answer);
         }
     }
     Handled::Silent
@@ -408,14 +406,8 @@ pub fn cancel_from_other_node(handler: &Handler, connection: &Connection, id: &I
     match connection.cancel(id) {
         Cancelled::Unknown => {}
         Cancelled::Arriving => wait_until_arrived(connection, id, ARRIVAL_TIMEOUT),
-        Cancelled::InFlight(answer) => {
-            answer_cancelled(
-                &handler.redactor,
-                handler.profile,
-                connection,
-                id.clone(),
-                answer,
-            );
+        Cancelled::InFlight(call, answer) => {
+            answer_cancelled(&handler.redactor, connection, &call, answer);
         }
     }
 }
@@ -429,32 +421,18 @@ fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
 /// Uses the answer of a cancelled call: over HTTP a request is waiting for it, on stdio nothing is.
 pub fn answer_cancelled(
     redactor: &Redactor,
-    profile: ResponseProfile,
     connection: &Connection,
-    id: Id,
+    call: &Call,
     answer: Responder,
 ) {
-    // Over HTTP, calls outside of a protocol session belong to the stateless revision.
-    let era = match connection.protocol_owner() {
-        Some(_) => Era::Session,
-        None => Era::Stateless,
-    };
-    if let Some(reply) = cancelled_reply(profile, connection, id, era) {
+    if let Some(reply) = cancelled_reply(connection, call.id.clone(), call.refusal_form) {
         answer(redactor.scrub(reply));
     }
 }
 
-pub(super) fn cancelled_reply(
-    profile: ResponseProfile,
-    connection: &Connection,
-    id: Id,
-    era: Era,
-) -> Option<Reply> {
-    matches!(connection.transport, Transport::Http { .. }).then(|| {
-        let view = View::Profile(profile);
-        let reply = ToolReply::new(Refusal::Cancelled.payload(), view);
-        Reply::tool(id, era, reply)
-    })
+pub(super) fn cancelled_reply(connection: &Connection, id: Id, form: RefusalForm) -> Option<Reply> {
+    matches!(connection.transport, Transport::Http { .. })
+        .then(|| form.reply(id, &Refusal::Cancelled))
 }
 
 fn initialize(call: &MethodCall<'_>) -> Reply {

@@ -14,10 +14,9 @@ use crate::mcp::incoming::Incoming;
 use crate::mcp::tools::{
     self, Execution, NotReady, PreparedCall, Tool, ToolJob, ToolOutcome, ToolRequest,
 };
-use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::redact;
-use crate::render::reply::{Era, Reply, ToolReply};
+use crate::render::reply::{Era, RefusalForm, Reply, ToolReply};
 use ptc_protocol::Payload;
 use ptc_rpc::{Id, Json, JsonKind, RpcError};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
@@ -87,9 +86,12 @@ pub fn tools_call(
     let given = incoming.tool.as_deref();
     let name = given.unwrap_or_default();
     let tool = tools::find(&handler.tools, name);
-    let view = tool.map_or(View::Mirrored, |tool| tool.view(handler.profile));
+    let form = match tool {
+        Some(tool) => tool.refusal_form(handler.profile, *era),
+        None => RefusalForm::of_no_tool(*era),
+    };
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
-    let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
+    let refuse = |refusal: Refusal| Handled::Now(form.reply(id.clone(), &refusal));
     let since = Instant::now();
     // An unknown name may have any length, so it is logged and traced in part only.
     let shown = match tool {
@@ -193,7 +195,8 @@ fn admit(
     } = *place;
     let counters = handler.counters.as_deref();
     let id = place.id.clone();
-    let call = match connection.admit(arrival, id.clone(), trace, answer, &handler.gate) {
+    let form = tool.refusal_form(handler.profile, era);
+    let call = match connection.admit(arrival, id.clone(), form, trace, answer, &handler.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
             return reject_duplicate(id);
@@ -203,7 +206,7 @@ fn admit(
             if let Some(observed) = observed {
                 handler.observers.abandoned(observed);
             }
-            return match dispatch::cancelled_reply(handler.profile, connection, id, era) {
+            return match dispatch::cancelled_reply(connection, id, form) {
                 Some(reply) => Handled::Now(reply),
                 None => Handled::Silent,
             };
@@ -213,13 +216,7 @@ fn admit(
                 GateClosed::Full(cap) => Refusal::Busy { cap },
                 GateClosed::Memory => Refusal::MemoryShort,
             };
-            let reply = ToolReply::new(refusal.payload(), tool.view(handler.profile));
-            record_stop(counters, tool.name, &reply.payload, Instant::now(), true);
-            if let Some(observed) = observed {
-                handler
-                    .observers
-                    .ended(observed, &reply.payload, CallEnd::Refused);
-            }
+            let reply = refuse(handler, tool, form, &refusal, observed);
             return Handled::Now(Reply::tool(id, era, reply));
         }
     };
@@ -236,24 +233,25 @@ fn admit(
     if let Some(admitted) = admitted {
         admitted(&call);
     }
-    let admitted = Admitted {
-        handler: handler.clone(),
-        connection: connection.clone(),
-        call: call.clone(),
-        tool: tool.name,
-        span: Span::current(),
-    };
     // Until a thread takes the call.
     let admission = {
         let _call = observed.as_ref().map(|observed| observed.span().enter());
         tracing::info_span!("admission")
+    };
+    let admitted = Admitted {
+        handler: handler.clone(),
+        connection: connection.clone(),
+        call: call.clone(),
+        tool,
+        span: Span::current(),
+        waiting: Some((work, observed)),
     };
     let waits = call.clone();
     let job = pool::Job::voidable(
         move || waits.is_cancelled(),
         move || {
             drop(admission);
-            run(&admitted, era, observed, work);
+            run(admitted);
         },
     );
     Handled::Later(call, job)
@@ -270,15 +268,35 @@ fn reject_duplicate(id: Id) -> Handled {
     Handled::Now(Reply::error(Some(id), error))
 }
 
-/// An admitted call. If no thread could run it, it is answered when this is dropped.
+/// Logs, counts and observes that a call that would run is refused, and returns its reply.
+fn refuse(
+    handler: &Handler,
+    tool: &'static Tool,
+    form: RefusalForm,
+    refusal: &Refusal,
+    observed: Option<Box<Observed>>,
+) -> ToolReply {
+    let reply = form.tool_reply(refusal);
+    let counters = handler.counters.as_deref();
+    record_stop(counters, tool.name, &reply.payload, Instant::now(), true);
+    if let Some(observed) = observed {
+        handler
+            .observers
+            .ended(observed, &reply.payload, CallEnd::Refused);
+    }
+    reply
+}
+
+/// An admitted call. If no thread runs it, or its thread fails, it is answered when this is dropped.
 struct Admitted {
     handler: Arc<Handler>,
     connection: Arc<Connection>,
     call: Arc<Call>,
-    /// The called tool.
-    tool: &'static str,
+    tool: &'static Tool,
     /// The span of the request.
     span: Span,
+    /// What is to be done; `None` once a thread does it.
+    waiting: Option<(ToolJob, Option<Box<Observed>>)>,
 }
 
 /// The reason under which a call counts that was answered with an internal error.
@@ -286,27 +304,55 @@ const INTERNAL_ERROR: &str = "internal_error";
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let id = self.call.id.clone();
-        self.connection.finish(&self.call, || {
-            if let Some(counters) = &self.handler.counters {
-                let elapsed = self.call.started.elapsed();
-                counters.call(self.tool, INTERNAL_ERROR, elapsed);
-            }
-            let reply = Reply::error(Some(id), RpcError::INTERNAL);
-            self.handler.redactor.scrub(reply)
+        let Admitted {
+            handler,
+            call,
+            tool,
+            ..
+        } = self;
+        let mut waited = self.waiting.take().map(|(work, observed)| {
+            // What the work holds, a session for example, is free before the answer.
+            drop(work);
+            observed
         });
+        let id = call.id.clone();
+        self.connection.finish(call, || {
+            let reply = match waited.take() {
+                Some(observed) => {
+                    let form = call.refusal_form;
+                    let reply = refuse(handler, tool, form, &Refusal::NoThread, observed);
+                    Reply::tool(id, form.era, reply)
+                }
+                None => {
+                    if let Some(counters) = &handler.counters {
+                        let elapsed = call.started.elapsed();
+                        counters.call(tool.name, INTERNAL_ERROR, elapsed);
+                    }
+                    Reply::error(Some(id), RpcError::INTERNAL)
+                }
+            };
+            handler.redactor.scrub(reply)
+        });
+        // It was cancelled while it waited.
+        if let Some(observed) = waited.flatten() {
+            handler.observers.abandoned(observed);
+        }
     }
 }
 
 /// Runs the program and answers its call, on a thread with a program's stack.
-fn run(admitted: &Admitted, era: Era, mut observed: Option<Box<Observed>>, work: ToolJob) {
+fn run(mut admitted: Admitted) {
+    let Some((work, mut observed)) = admitted.waiting.take() else {
+        return;
+    };
     let Admitted {
         handler,
         connection,
         call,
-        tool,
+        tool: Tool { name: tool, .. },
         span,
-    } = admitted;
+        ..
+    } = &admitted;
     let _request = span.enter();
     let counters = handler.counters.as_deref();
     if let Some(observed) = &mut observed
@@ -351,6 +397,7 @@ fn run(admitted: &Admitted, era: Era, mut observed: Option<Box<Observed>>, work:
                 .observers
                 .ended(observed, &reply.observed_payload(), CallEnd::Ran);
         }
+        let era = call.refusal_form.era;
         handler.redactor.scrub(Reply::scrubbed(id, era, reply))
     });
     abandoned(followed);

@@ -8,7 +8,7 @@ use ptc_protocol::members::Failure;
 ptc_lang::reasons! {
     /// Reasons for which the server does not run a tool.
     pub enum RefusalReason {
-        /// The gate is full, or memory is short.
+        /// The gate is full, memory is short, or there is no thread.
         Busy = "busy",
         Cancelled = "cancelled",
         /// No tool of that name.
@@ -55,6 +55,8 @@ pub enum Refusal {
         cap: usize,
     },
     MemoryShort,
+    /// The system gives no thread.
+    NoThread,
     /// No tool of that name.
     UnknownTool {
         /// The name; empty when it was missing or not a string.
@@ -72,7 +74,7 @@ pub enum Refusal {
 impl Refusal {
     pub const fn reason(&self) -> RefusalReason {
         match self {
-            Refusal::Busy { .. } | Refusal::MemoryShort => RefusalReason::Busy,
+            Refusal::Busy { .. } | Refusal::MemoryShort | Refusal::NoThread => RefusalReason::Busy,
             Refusal::UnknownTool { .. } => RefusalReason::UnknownTool,
             Refusal::ShuttingDown => RefusalReason::ShuttingDown,
             Refusal::Cancelled => RefusalReason::Cancelled,
@@ -93,7 +95,8 @@ impl Refusal {
         self.failure().into()
     }
 
-    fn words(&self) -> (String, Option<String>) {
+    /// The message, and what the model reads beside it.
+    pub fn words(&self) -> (String, Option<String>) {
         match self {
             Refusal::Busy { cap } => (
                 format!("server busy: {cap} concurrent calls in flight"),
@@ -106,6 +109,14 @@ impl Refusal {
                 "server busy: memory is short".into(),
                 Some(
                     "The MCP server's memory is nearly used up, so that it takes in no further call. \
+                     Wait briefly and retry the same `tools/call`."
+                        .into(),
+                ),
+            ),
+            Refusal::NoThread => (
+                "server busy: no thread is free".into(),
+                Some(
+                    "The operating system gives the MCP server no further thread for the program. \
                      Wait briefly and retry the same `tools/call`."
                         .into(),
                 ),

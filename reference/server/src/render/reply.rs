@@ -3,6 +3,7 @@
 //! Knows nothing of transports.
 
 use crate::render::profile::{View, write_result as write_tool_result};
+use crate::render::reason::Refusal;
 use crate::version;
 use ptc_agent::PlannerRequest;
 use ptc_protocol::Payload;
@@ -64,6 +65,34 @@ pub struct ToolReply {
     pub observed_details: Option<Payload>,
     /// The planner's requests, for traces.
     pub planner: Vec<PlannerRequest>,
+}
+
+/// How a call is refused: as its tool shows results, in the era of its request.
+#[derive(Clone, Copy)]
+pub struct RefusalForm {
+    pub payload: fn(&Refusal) -> Payload,
+    pub view: View,
+    pub era: Era,
+}
+
+impl RefusalForm {
+    /// Where no tool has the name that a call gives.
+    pub fn of_no_tool(era: Era) -> Self {
+        RefusalForm {
+            payload: Refusal::payload,
+            view: View::Mirrored,
+            era,
+        }
+    }
+
+    /// The reply to `id`.
+    pub fn reply(self, id: Id, refusal: &Refusal) -> Reply {
+        Reply::tool(id, self.era, self.tool_reply(refusal))
+    }
+
+    pub fn tool_reply(self, refusal: &Refusal) -> ToolReply {
+        ToolReply::new((self.payload)(refusal), self.view)
+    }
 }
 
 impl ToolReply {

@@ -14,7 +14,6 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// A job that panics is dropped without having answered, as is one for which there is no thread.
 /// A server with the default settings.
 fn server() -> Arc<Server> {
     let settings = Settings::read(&[], |_| None).unwrap();
@@ -22,8 +21,9 @@ fn server() -> Arc<Server> {
     Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic)
 }
 
+/// The job of a call is dropped when there is no thread for it.
 #[test]
-fn unanswered_call_counts_as_an_internal_error() {
+fn call_without_a_thread_is_answered_busy() {
     let flags = ["--http", "--http-metrics"].map(str::to_owned);
     let settings = Settings::read(&flags, |_| None).unwrap();
     let agentic = Agentic::read(&settings.agentic).unwrap();
@@ -41,7 +41,7 @@ fn unanswered_call_counts_as_an_internal_error() {
     };
     drop(job);
     let answer = String::from_utf8(replies.recv().unwrap()).unwrap();
-    assert!(answer.contains("\"code\":-32603"), "{answer}");
+    assert!(answer.contains("server busy: no thread is free"), "{answer}");
     let gauges = Gauges {
         in_flight: 0,
         in_flight_max: 0,
@@ -49,8 +49,7 @@ fn unanswered_call_counts_as_an_internal_error() {
         sessions: 0,
     };
     let metrics = server.counters.as_ref().unwrap().render(&gauges);
-    let counted =
-        r#"ptc_lisp_calls_total{tool="lisp_eval",status="error",reason="internal_error"} 1"#;
+    let counted = r#"ptc_lisp_calls_total{tool="lisp_eval",status="error",reason="busy"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
 }
 

@@ -16,7 +16,6 @@ use crate::call::Responder;
 use crate::checks::{settings, threadless_server};
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
-use crate::mcp::handler::Handler;
 use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::upstreams;
@@ -1179,11 +1178,9 @@ impl Simulation {
         self.log(&format!("client {client} leaves"));
         let connection = self.connection(client);
         connection.drain();
-        for (id, answer) in connection.cancel_all() {
-            let Handler {
-                redactor, profile, ..
-            } = &*self.server.handler;
-            dispatch::answer_cancelled(redactor, *profile, &connection, id, answer);
+        let redactor = &self.server.handler.redactor;
+        for (call, answer) in connection.cancel_all() {
+            dispatch::answer_cancelled(redactor, &connection, &call, answer);
         }
         self.server.forget_owner(&connection.owner);
         let keys: Vec<CallKey> = self.state().asks.keys().copied().collect();

@@ -1,6 +1,7 @@
 //! Calls in flight, cancellation and draining, on a connection without a transport.
 
 use super::*;
+use crate::render::reply::Era;
 use ptc_rpc::RpcError;
 use ptc_secrets::Redactor;
 
@@ -8,12 +9,16 @@ fn no_responder() -> Responder {
     Box::new(|_| {})
 }
 
+fn form() -> RefusalForm {
+    RefusalForm::of_no_tool(Era::Session)
+}
+
 /// A call whose id and key are `number`.
 fn admitted(connection: &Arc<Connection>, number: u64, gate: &Arc<Gate>) -> Arc<Call> {
     let id = Id::number(number);
     let arrival = connection.arrive(&id);
     connection
-        .admit(&arrival, id, None, no_responder(), gate)
+        .admit(&arrival, id, form(), None, no_responder(), gate)
         .ok()
         .unwrap()
 }
@@ -26,14 +31,14 @@ fn refused(connection: &Arc<Connection>, number: u64, gate: &Arc<Gate>) -> NotAd
 fn refused_as(arrival: &Arrival, id: Id, gate: &Arc<Gate>) -> NotAdmitted {
     let admitted = arrival
         .connection
-        .admit(arrival, id, None, no_responder(), gate);
+        .admit(arrival, id, form(), None, no_responder(), gate);
     admitted.err().unwrap().0
 }
 
 fn is_cancelled(connection: &Connection, number: u64) -> bool {
     matches!(
         connection.cancel(&Id::number(number)),
-        Cancelled::InFlight(_)
+        Cancelled::InFlight(..)
     )
 }
 
@@ -59,7 +64,7 @@ fn call_under_another_key_leaves_no_entry() {
     for key in 0..3 {
         let arrival = connection.arrive(&Id::number(key));
         let call = connection
-            .admit(&arrival, Id::number(7), None, no_responder(), &gate)
+            .admit(&arrival, Id::number(7), form(), None, no_responder(), &gate)
             .ok()
             .unwrap();
         assert!(connection.finish(&call, reply));

@@ -12,7 +12,8 @@ use crate::call::Call;
 use crate::diagnostics::observe::Observers;
 use crate::mcp::connection::Connection;
 use crate::render::profile::View;
-use crate::render::reply::{Era, ToolReply};
+use crate::render::reason::Refusal;
+use crate::render::reply::{Era, RefusalForm, ToolReply};
 use crate::sessions::Sessions;
 use crate::settings::ResponseProfile;
 use debug::DebugCall;
@@ -46,6 +47,8 @@ pub struct Tool {
     pub profiled: bool,
     /// Its entry in `tools/list`, without the name.
     pub entry: fn(&ToolContext) -> Payload,
+    /// The payload of a call that does not run, or not to its end.
+    pub refused: fn(&Refusal) -> Payload,
     pub run: Execution,
 }
 
@@ -161,6 +164,7 @@ const TOOLS: &[Tool] = &[
         listed: |_| true,
         profiled: true,
         entry: |tools| lisp_eval::entry(&tools.programs, tools.read_only),
+        refused: Refusal::payload,
         run: Execution::Program(|call| lisp_eval::prepare(call.arguments, &call.tools.programs)),
     },
     Tool {
@@ -168,6 +172,7 @@ const TOOLS: &[Tool] = &[
         listed: |tools| tools.tasks.is_offered(),
         profiled: false,
         entry: |tools| task::entry(&tools.tasks, tools.read_only),
+        refused: task::refused,
         run: Execution::Program(|call| task::prepare(call.arguments, &call.tools.tasks)),
     },
     Tool {
@@ -175,6 +180,7 @@ const TOOLS: &[Tool] = &[
         listed: |tools| tools.debug_bytes.is_some(),
         profiled: false,
         entry: |_| debug::entry(),
+        refused: Refusal::payload,
         run: Execution::Now(|call| debug::run(&call.of_debug())),
     },
     session_tool(
@@ -222,6 +228,7 @@ const fn session_tool(
         listed: |tools| tools.sessions.are_enabled(),
         profiled: matches!(run, Execution::Program(_)),
         entry,
+        refused: Refusal::payload,
         run,
     }
 }
@@ -232,6 +239,15 @@ impl Tool {
         match self.profiled {
             true => View::Profile(profile),
             false => View::Mirrored,
+        }
+    }
+
+    /// How its calls are refused.
+    pub fn refusal_form(&self, profile: ResponseProfile, era: Era) -> RefusalForm {
+        RefusalForm {
+            payload: self.refused,
+            view: self.view(profile),
+            era,
         }
     }
 }

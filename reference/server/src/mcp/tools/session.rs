@@ -332,8 +332,7 @@ pub fn prepare(call: &SessionCall<'_>) -> Result<PreparedCall, NotReady> {
             let call = call.clone();
             began.on_close(move || {
                 if let Some(answer) = connection.cancel_call(&call) {
-                    let id = call.id.clone();
-                    dispatch::answer_cancelled(&redactor, profile, &connection, id, answer);
+                    dispatch::answer_cancelled(&redactor, &connection, &call, answer);
                 }
             });
         })),

@@ -27,7 +27,7 @@ use crate::agentic::Agentic;
 use crate::call::Call;
 use crate::evaluation::{self, Programs};
 use crate::render::profile::View;
-use crate::render::reason::RefusalReason;
+use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::ToolReply;
 use crate::settings::AgenticSettings;
 use ptc_protocol::digest;
@@ -113,6 +113,18 @@ pub fn entry(context: &TaskContext, read_only: bool) -> Payload {
         )
 }
 
+/// The payload of a task that does not run, with all members that a failed task has.
+pub fn refused(refusal: &Refusal) -> Payload {
+    let (message, feedback) = refusal.words();
+    TaskFailed {
+        reason: refusal.reason().name(),
+        message,
+        feedback,
+        ..TaskFailed::default()
+    }
+    .into()
+}
+
 /// Validates the arguments and prepares the task.
 pub fn prepare(
     arguments: Option<Frame<'_>>,
@@ -120,12 +132,8 @@ pub fn prepare(
 ) -> Result<PreparedCall, NotReady> {
     let arguments =
         validate(arguments, context.programs.limits.context_bytes).map_err(|fault| {
-            let failed = TaskFailed {
-                reason: RefusalReason::Arguments.name(),
-                message: fault.to_string(),
-                ..TaskFailed::default()
-            };
-            let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
+            let payload = refused(&Refusal::Arguments(fault.to_string()));
+            let mut refusal = ToolReply::new(payload, View::Mirrored);
             refusal.observed_details = Some(details(
                 &TaskExecution::default(),
                 &PlannerReport::default(),

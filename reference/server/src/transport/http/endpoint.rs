@@ -8,7 +8,6 @@ use super::rate_limit::RateLimit;
 use super::shutdown::ShutdownGrace;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
-use crate::mcp::handler::Handler;
 use crate::server::Server;
 use crate::sessions::NodeMessage;
 use crate::settings::HttpSettings;
@@ -233,11 +232,9 @@ impl Endpoint {
     }
 
     fn cancel_all(&self, connection: &Connection) {
-        for (id, answer) in connection.cancel_all() {
-            let Handler {
-                redactor, profile, ..
-            } = &*self.server.handler;
-            dispatch::answer_cancelled(redactor, *profile, connection, id, answer);
+        let redactor = &self.server.handler.redactor;
+        for (call, answer) in connection.cancel_all() {
+            dispatch::answer_cancelled(redactor, connection, &call, answer);
         }
     }
 }
