@@ -2,16 +2,31 @@
 
 use std::cell::Cell;
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::LazyLock;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
 
 /// Does blocking or long work without holding up the executor's other work.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match is_on_executor() {
-        true => tokio::task::block_in_place(work),
+        true => apart(|_| work()),
         false => work(),
+    }
+}
+
+/// Does work while another thread takes over the executor's other work, if the system gives one. `work` learns whether it did: if not, it
+/// holds that other work up, and may not wait for any of it.
+fn apart<T>(work: impl FnOnce(bool) -> T) -> T {
+    let mut work = Some(work);
+    let mut run = |is_apart| work.take().map(|work| work(is_apart));
+    // Without a thread tokio panics before it begins. The thread that is here now goes on with the other work later.
+    match catch_unwind(AssertUnwindSafe(|| block_in_place(|| run(true)))) {
+        Ok(Some(done)) => done,
+        Ok(None) => unreachable!("the work is there once"),
+        Err(panic) => run(false).unwrap_or_else(|| resume_unwind(panic)),
     }
 }
 
@@ -50,9 +65,9 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     if HAS_PLACE.get() || !is_on_executor() {
         return work();
     }
-    tokio::task::block_in_place(|| {
+    apart(|is_apart| {
         // An error would mean that the semaphore was closed, and nothing closes it.
-        let _place = Handle::current().block_on(PLACES.acquire());
+        let _place = is_apart.then(|| Handle::current().block_on(PLACES.acquire()));
         HAS_PLACE.set(true);
         let _given_back = GivePlaceBack;
         work()

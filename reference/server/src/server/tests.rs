@@ -41,7 +41,10 @@ fn call_without_a_thread_is_answered_busy() {
     };
     drop(job);
     let answer = String::from_utf8(replies.recv().unwrap()).unwrap();
-    assert!(answer.contains("server busy: no thread is free"), "{answer}");
+    assert!(
+        answer.contains("server busy: no thread is free"),
+        "{answer}"
+    );
     let gauges = Gauges {
         in_flight: 0,
         in_flight_max: 0,
