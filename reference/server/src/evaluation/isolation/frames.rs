@@ -82,7 +82,7 @@ pub enum HostReply {
     #[n(5)]
     Number(#[n(0)] i64),
     #[n(6)]
-    Text(#[n(0)] String),
+    Texts(#[n(0)] Vec<String>),
     /// The request would take more memory than the program has.
     #[n(7)]
     OutOfMemory,
@@ -175,9 +175,9 @@ pub enum HostRequest {
     /// `(budget/remaining)`
     #[n(7)]
     Budget,
-    /// A quotation for a message, to be redacted before it is truncated.
+    /// Quotations for a message, to be redacted before they are truncated.
     #[n(8)]
-    Quote(#[n(0)] String),
+    Quotes(#[n(0)] Vec<String>),
 }
 
 #[derive(Debug, Encode, Decode)]

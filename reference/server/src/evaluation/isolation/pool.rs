@@ -681,8 +681,10 @@ impl Exchange<'_> {
     ) -> Result<(), WorkerFault> {
         let at_once = match &question {
             HostRequest::Now => Some(HostReply::Number(self.task.host.now_micros())),
-            HostRequest::Quote(quoted) => {
-                Some(HostReply::Text(self.task.place.veil.redact(quoted)))
+            HostRequest::Quotes(quotes) => {
+                let veil = self.task.place.veil;
+                let redacted = quotes.iter().map(|quoted| veil.redact(quoted));
+                Some(HostReply::Texts(redacted.collect()))
             }
             HostRequest::Budget => Some(self.reply(Ok(self.task.host.budget()))),
             _ => None,
@@ -806,7 +808,7 @@ impl Exchange<'_> {
             }),
             HostRequest::Doc(reference) => host.discover(&Discovery::Doc { reference }),
             HostRequest::Meta(reference) => host.discover(&Discovery::Meta { reference }),
-            HostRequest::Now | HostRequest::Budget | HostRequest::Quote(_) => None,
+            HostRequest::Now | HostRequest::Budget | HostRequest::Quotes(_) => None,
         };
         found.map_or(HostReply::Unsupported, |found| self.reply(found))
     }

@@ -2,7 +2,8 @@
 //! nothing of MCP. Everything that a program needs from its host is requested from the server, over the socket.
 
 use crate::lock::lock;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use ptc_lang::error::Code;
+use ptc_lang::error::{Code, Redact};
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Meter, Outcome, Program, Pulse, Reason, Value,
     heap, run, run_metered, snapshot,
@@ -31,6 +32,8 @@ const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Size of a session's snapshot from which memory is returned to the system.
 const LARGE_BYTES: usize = 1 << 20;
+/// Bytes of quotations in one question, unless a single one is longer.
+const QUOTES_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the longest accepted frame: the server is trusted.
 const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 
@@ -381,11 +384,11 @@ impl RemoteHost<'_> {
                 let end = RunEnd::Error {
                     reason: error.reason().name().into(),
                     code: error.code().into(),
-                    message: error.redacted_message(&|quoted| self.veiled(quoted)),
+                    message: self.veiled(|redact| error.redacted_message(redact)),
                     span: error
                         .span_in(asked.program.as_str())
                         .map(|span| (span.start, span.end)),
-                    explained: error.explained(&asked.program, &|quoted| self.veiled(quoted)),
+                    explained: self.veiled(|redact| error.explained(&asked.program, redact)),
                 };
                 return RunResult {
                     end,
@@ -427,16 +430,41 @@ impl RemoteHost<'_> {
             HostReply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
             HostReply::OutOfMemory => Err(HostFault::Stopped(Pulse::OutOfMemory)),
             HostReply::Number(number) => Ok(Value::Int(*number)),
-            HostReply::Text(_) | HostReply::Unsupported => return None,
+            HostReply::Texts(_) | HostReply::Unsupported => return None,
         })
     }
 
-    /// The text with secrets veiled, which only the server knows.
-    fn veiled(&self, quoted: &str) -> String {
-        let question = HostRequest::Quote(quoted.to_owned());
+    /// What `make` makes of quotations in which the secrets are veiled, which only the server knows. An error may quote thousands of
+    /// names, and each question takes a round trip, so it is made once for its quotations, and once of what the server says of them.
+    fn veiled(&self, make: impl Fn(&Redact<'_>) -> String) -> String {
+        let quoted = RefCell::new(BTreeSet::new());
+        make(&|text| {
+            quoted.borrow_mut().insert(text.to_owned());
+            text.to_owned()
+        });
+        let quoted: Vec<String> = quoted.into_inner().into_iter().collect();
+        let (mut redacted, mut rest) = (BTreeMap::new(), &quoted[..]);
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |text: &&String| {
+                bytes += text.len();
+                bytes <= QUOTES_BYTES_MAX
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            redacted.extend(now.iter().cloned().zip(self.redact(now)));
+            rest = later;
+        }
+        make(&|text| match redacted.get(text) {
+            Some(redacted) => redacted.clone(),
+            None => self.redact(&[text.to_owned()]).concat(),
+        })
+    }
+
+    fn redact(&self, quoted: &[String]) -> Vec<String> {
+        let question = HostRequest::Quotes(quoted.to_vec());
         self.link.ask(question, |reply| match reply {
-            HostReply::Text(text) => text.clone(),
-            _ => String::new(),
+            HostReply::Texts(texts) => texts.clone(),
+            _ => Vec::new(),
         })
     }
 

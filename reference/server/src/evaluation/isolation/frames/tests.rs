@@ -70,7 +70,7 @@ fn arbitrary_bytes_are_decoded_or_rejected() {
         ToServer::Printed("a line".into()),
         ToServer::Failed("why".into()),
         question(HostRequest::Now),
-        question(HostRequest::Quote("quoted".into())),
+        question(HostRequest::Quotes(vec!["quoted".into(), "again".into()])),
         question(HostRequest::Apropos {
             query: "q".into(),
             limit: u64::MAX,
