@@ -114,6 +114,18 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         redactor(&settings, shows && unscrubbed.is_empty()).map_err(|error| error.to_string())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let clean = |message: String| redactor.scrub(message).into_inner();
+    // A look at a store does not make it.
+    if SharedSessions::is_unmade(&settings.sessions) {
+        return match wanted {
+            SessionRequest::List => Ok(list_head().into_bytes()),
+            SessionRequest::Show(id)
+            | SessionRequest::Export(id, _)
+            | SessionRequest::Delete(id) => {
+                let id = id.to_owned();
+                Err(clean(CommandError::NoSession { id }.to_string()))
+            }
+        };
+    }
     let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)
         .map_err(|fault| clean(fault.to_string()))?;
     let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
@@ -135,10 +147,7 @@ fn serve(
     match *wanted {
         SessionRequest::List => {
             let all = store.list_all()?;
-            let mut text = format!(
-                "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} title\n",
-                "id", "turn", "bindings", "bytes", "status", "last used"
-            );
+            let mut text = list_head();
             text.extend(all.iter().map(|listed| row(listed, redactor)));
             Ok(shown(text))
         }
@@ -205,6 +214,13 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, CommandError> 
 /// Maximum items and characters shown of a value.
 const SHOWN_ITEMS: usize = 10;
 const SHOWN_CHARS: usize = 200;
+
+fn list_head() -> String {
+    format!(
+        "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} title\n",
+        "id", "turn", "bindings", "bytes", "status", "last used"
+    )
+}
 
 fn row(listed: &ListedSession, redactor: &Redactor) -> String {
     let head = &listed.head;

@@ -64,6 +64,12 @@ impl SharedSessions {
         Ok(Some(shared))
     }
 
+    /// Whether the store that the settings name certainly does not exist yet.
+    pub fn is_unmade(settings: &SessionSettings) -> bool {
+        let address = settings.store.address.as_ref();
+        address.is_some_and(store::is_unmade)
+    }
+
     /// Checks that one of this node's keys opens the store's mark. An unmarked store is marked now, and a mark under an older key is
     /// replaced: a node that does not have the new key can then no longer start.
     pub(super) fn check_mark(&self) -> StoreResult<()> {

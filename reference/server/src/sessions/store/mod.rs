@@ -385,6 +385,17 @@ pub fn open(address: &Address, namespace: Namespace) -> Result<Box<dyn SessionSt
     }
 }
 
+/// Whether a store certainly does not exist yet. Opening it would create it.
+pub fn is_unmade(address: &Address) -> bool {
+    match address {
+        Address::Directory(path) => {
+            let there = path.join(Namespace::Programs.name()).try_exists();
+            matches!(there, Ok(false))
+        }
+        Address::Redis(_) => false,
+    }
+}
+
 /// Inspects a store without changing it.
 ///
 /// # Errors
