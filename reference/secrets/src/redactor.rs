@@ -290,6 +290,41 @@ impl Redactor {
         Ok(Cow::Owned(clean))
     }
 
+    /// [`scrub_lines_within`](Self::scrub_lines_within), never given up.
+    pub fn scrub_lines(&self, lines: Vec<String>) -> Vec<String> {
+        let clocked = self.for_one_text();
+        let redactor = clocked.as_ref().unwrap_or(self);
+        let scrubbed = redactor.scrub_lines_within(lines, &mut || Ok::<_, Infallible>(()));
+        scrubbed.unwrap_or_else(|never| match never {})
+    }
+
+    /// [`scrub_str_within`](Self::scrub_str_within) for lines that are shown one below the other: each of them, and what they make
+    /// together. Where a secret spans several lines there are fewer afterwards.
+    ///
+    /// # Errors
+    /// The error of `look`.
+    pub fn scrub_lines_within<E>(
+        &self,
+        mut lines: Vec<String>,
+        look: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<Vec<String>, E> {
+        if self.is_empty() {
+            return Ok(lines);
+        }
+        if let Cow::Borrowed(_) = self.scrub_str_within(&lines.join("\n"), look)? {
+            return Ok(lines);
+        }
+        for line in &mut lines {
+            if let Cow::Owned(clean) = self.scrub_str_within(line, look)? {
+                *line = clean;
+            }
+        }
+        if let Cow::Owned(clean) = self.scrub_str_within(&lines.join("\n"), look)? {
+            lines = clean.split('\n').map(str::to_owned).collect();
+        }
+        Ok(lines)
+    }
+
     /// The result of `search`; `None` when there was no time to complete it.
     fn in_time<T>(&self, search: impl FnOnce(&mut Watch<'_>) -> T) -> Option<T> {
         if let Some(clocked) = self.for_one_text() {

@@ -434,10 +434,12 @@ impl Evaluator {
         if !(shown.ok && self.display == Display::Envelope) {
             shown.prints = outcome.prints;
         }
-        shown.text = self.redactor.scrub_str(&shown.text).into_owned();
-        for line in &mut shown.prints {
-            *line = self.redactor.scrub_str(line).into_owned();
-        }
+        // The result is shown below the printed lines.
+        let mut lines = std::mem::take(&mut shown.prints);
+        lines.push(shown.text);
+        lines = self.redactor.scrub_lines(lines);
+        shown.text = lines.pop().unwrap_or_default();
+        shown.prints = lines;
         shown
     }
 

@@ -188,31 +188,6 @@ fn validated(
     Ok(Ok(Some(Field::Exact(json, preview))))
 }
 
-/// Printed lines with secrets redacted.
-fn scrub_prints(
-    mut lines: Vec<String>,
-    redactor: &Redactor,
-    watch: &dyn Watch,
-) -> Result<Vec<String>, Limit> {
-    /// Bytes of lines that are scanned between two checks of the clock: hostile lines take a good part of a millisecond.
-    const BYTES_BETWEEN_LOOKS: usize = 512;
-    let mut until_look = BYTES_BETWEEN_LOOKS;
-    for line in &mut lines {
-        let mut look = || {
-            if line.len() < until_look {
-                until_look -= line.len();
-                return Ok(());
-            }
-            until_look = BYTES_BETWEEN_LOOKS;
-            watch.check_limits()
-        };
-        if let Cow::Owned(clean) = redactor.scrub_str_within(line, &mut look)? {
-            *line = clean;
-        }
-    }
-    Ok(lines)
-}
-
 /// The result of a program that keeps nothing, without upstream calls.
 fn conclude(
     job: &ProgramRun<'_>,
@@ -240,7 +215,7 @@ fn conclude(
         Err(mismatch) => return Ok(Err(mismatch)),
     };
     let nothing = BTreeMap::new();
-    let prints = scrub_prints(outcome.prints, redactor, watch)?;
+    let prints = redactor.scrub_lines_within(outcome.prints, &mut || watch.check_limits())?;
     let shown = execution_feedback_within(
         &*redact::value_within(&value, redactor, watch)?,
         &prints,
@@ -333,7 +308,7 @@ fn conclude_turn(
         }
     };
     let entries = running.entries();
-    let prints = scrub_prints(outcome.prints, redactor, watch)?;
+    let prints = redactor.scrub_lines_within(outcome.prints, &mut || watch.check_limits())?;
     let visible = redact::value_within(&value, redactor, watch)?.into_owned();
     let shown = execution_feedback_within(
         &visible,
