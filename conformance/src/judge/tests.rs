@@ -717,6 +717,8 @@ fn responses_are_judged() {
         check("<- 404", &plain),
         check("<- 200\nContent-Type: application/json\nX-A: 2", &plain),
         check("<- 200\nContent-Type: text/plain", &plain),
+        check("<- 200\nX-A: 1, 2", &plain),
+        check("<- 200\nX-A: 2, 1", &plain),
         check("<- 200\nX-B: <any>", &plain),
         check("<- 200\nX-B: <absent>", &plain),
         check("<- 200\nX-A: <absent>", &plain),
@@ -736,6 +738,8 @@ fn responses_are_judged() {
     status: expected 404, observed 200 {"a":1}
     ok
     header Content-Type: expected text/plain, observed application/json
+    ok
+    header X-A: expected 2, 1, observed 1, 2
     header X-B: expected <any>, observed no such field
     ok
     header X-A: expected no such field, observed 1, 2

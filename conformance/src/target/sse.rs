@@ -20,10 +20,11 @@ pub fn is_stream(content_type: &str) -> bool {
     media.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// The data of each event, in order; comments, ids, retry hints and events of other names are left out.
+/// The data of each event, in order; comments, ids, retry hints, events of other names and those without data, which only let a client
+/// resume a stream, are left out.
 pub fn events(body: &str) -> Vec<String> {
-    let events = read(body).into_iter();
-    events.filter_map(|event| event.data).collect()
+    let data = read(body).into_iter().filter_map(|event| event.data);
+    data.filter(|data| !data.is_empty()).collect()
 }
 
 /// The offset at which the last complete event ends.
@@ -134,5 +135,6 @@ mod tests {
             event(None, Some("x")),
         ];
         assert_eq!(read(body), seen);
+        assert_eq!(events(body), ["x"]);
     }
 }
