@@ -232,18 +232,23 @@ impl HttpLink {
             session.version = Some(version);
         }
         let took = began.elapsed();
-        let answer_pings = async {
-            for pong in pongs {
-                let _unheard = self.exchange(&pong, patience, Awaited::End).await;
-            }
-        };
-        let _unheard = tokio::time::timeout(PONGS_PATIENCE, answer_pings).await;
+        self.answer_pings(&pongs, patience).await;
         Ok(Answer {
             sent,
             received,
             strays,
             took,
         })
+    }
+
+    /// Sends the answers to the server's pings, whatever it says of them.
+    pub async fn answer_pings(&self, pongs: &[String], patience: Duration) {
+        let all = async {
+            for pong in pongs {
+                let _unheard = self.exchange(pong, patience, Awaited::End).await;
+            }
+        };
+        let _unheard = tokio::time::timeout(PONGS_PATIENCE, all).await;
     }
 
     /// The fault of a response without an answer. `stray` is the first thing that it contains instead.

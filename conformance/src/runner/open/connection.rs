@@ -435,9 +435,7 @@ async fn post(
     if alone.is_none() && text.contains("\"initialize\"") {
         link.enter_session(&reply);
     }
-    let frames = reply.frames().into_iter();
-    // An event without data only marks a point at which the stream can be resumed.
-    let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
+    let frames = reply.frames();
     let is_object =
         |frame: &String| json::parse_loosely(frame).is_some_and(|value| value.is_object());
     if reply.status >= 400 && !frames.iter().any(is_object) {
