@@ -45,12 +45,12 @@ pub fn unordered(
     captures: &mut Captures,
 ) -> Judged {
     let mut taken = captures.clone();
-    match assign(patterns, observed, &mut taken) {
+    match assign(patterns, false, observed, &mut taken) {
         Ok(()) => {
             *captures = taken;
             Ok(())
         }
-        Err(expected) => {
+        Err(unmatched) => {
             let lines = |values: Vec<String>| values.join("\n");
             let seen = lines(observed.iter().map(Json::to_string).collect());
             let mut mismatch = mismatch(
@@ -58,7 +58,8 @@ pub fn unordered(
                 lines(patterns.iter().map(Pattern::source).collect()),
                 seen,
             );
-            if let Some(expected) = expected {
+            if let Some(unmatched) = unmatched {
+                let expected = patterns[unmatched].source();
                 mismatch.what = format!("{what}: nothing matches {expected}");
             }
             Err(mismatch)
@@ -233,9 +234,12 @@ fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Jso
             compare(pattern, &inner, captures).map_err(|difference| difference.inside("(json)"))?;
             true
         }
-        (HoleKind::Unordered(patterns), Json::Array(values)) => {
-            assign(patterns, values, captures)
-                .map_err(|_| JsonDifference::at_root(hole.source(), observed.to_string()))?;
+        (HoleKind::Unordered { items, open }, Json::Array(values)) => {
+            assign(items, *open, values, captures).map_err(|unmatched| {
+                let nearest = unmatched.and_then(|at| nearest(&items[at], values, captures));
+                nearest
+                    .unwrap_or_else(|| JsonDifference::at_root(hole.source(), observed.to_string()))
+            })?;
             true
         }
         (HoleKind::Either(patterns), value) => {
@@ -267,15 +271,16 @@ fn within(value: Option<i64>, min: Option<i64>, max: Option<i64>) -> bool {
     }
 }
 
-/// Assigns a different value to every pattern, with none left over. Patterns are matched by
+/// Assigns a different value to every pattern, with none left over unless `open`. Patterns are matched by
 /// augmenting paths, using the captures from before the group; then the pairs are compared once more in order,
 /// so that captures in the group are kept, and are visible to later patterns of the group only.
 fn assign(
     patterns: &[Pattern],
+    open: bool,
     values: &[Json],
     captures: &mut Captures,
-) -> Result<(), Option<String>> {
-    if patterns.len() != values.len() {
+) -> Result<(), Option<usize>> {
+    if values.len() < patterns.len() || (values.len() > patterns.len() && !open) {
         return Err(None);
     }
     let fits: Vec<Vec<bool>> = patterns
@@ -289,9 +294,9 @@ fn assign(
         })
         .collect();
     let mut owner: Vec<Option<usize>> = vec![None; values.len()];
-    for (pattern, source) in patterns.iter().enumerate() {
+    for pattern in 0..patterns.len() {
         if !augment(pattern, &fits, &mut owner, &mut vec![false; values.len()]) {
-            return Err(Some(source.source()));
+            return Err(Some(pattern));
         }
     }
     let mut pairs: Vec<(usize, usize)> = owner
@@ -302,10 +307,29 @@ fn assign(
     pairs.sort_unstable();
     for (pattern, value) in pairs {
         let value = permitted_members::without_permitted(&patterns[pattern], &values[value]);
-        compare(&patterns[pattern], &value, captures)
-            .map_err(|_| Some(patterns[pattern].source()))?;
+        compare(&patterns[pattern], &value, captures).map_err(|_| Some(pattern))?;
     }
     Ok(())
+}
+
+/// How the object that has most of the members of `pattern` differs from it; `None` if none has any.
+fn nearest(pattern: &Pattern, values: &[Json], captures: &Captures) -> Option<JsonDifference> {
+    let Pattern::Object { members, .. } = pattern else {
+        return None;
+    };
+    let fitting = |value: &Json| {
+        let fits = |(key, member): (&String, &Pattern)| {
+            let value = value.get(key)?;
+            compare(member, value, &mut captures.clone()).ok()
+        };
+        members.iter().filter_map(fits).count()
+    };
+    let counted = values.iter().map(fitting).enumerate();
+    let (at, count) = counted.max_by_key(|(at, count)| (*count, std::cmp::Reverse(*at)))?;
+    let differs = compare(pattern, &values[at], &mut captures.clone()).err();
+    differs
+        .filter(|_| count > 0)
+        .map(|difference| difference.inside(&format!("[{at}]")))
 }
 
 fn augment(

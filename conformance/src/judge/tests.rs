@@ -488,6 +488,14 @@ fn json_is_judged() {
         ("<unordered [1, <int>, 2]>", "[2,3,1]"),
         ("<unordered [1, <int>, 2]>", "[2,3,2]"),
         ("<unordered [1, 2]>", "[1,2,3]"),
+        ("<unordered [3, 1, \"...\"]>", "[1,2,3]"),
+        ("<unordered [3, 1, \"...\"]>", "[1,3]"),
+        (
+            "<unordered [{\"name\": \"b\", \"n\": {\"x\": 2}, \"...\": \"...\"}, \"...\"]>",
+            "[{\"name\":\"a\",\"n\":{\"x\":1}},{\"name\":\"b\",\"n\":{\"x\":3}}]",
+        ),
+        ("<unordered [3, 4, \"...\"]>", "[1,2,3]"),
+        ("<unordered [3, 3, \"...\"]>", "[1,2,3]"),
         (r#"[<x:int>, {{x}}]"#, "[1,1]"),
         (r#"[<x:int>, {{x}}]"#, "[1,1.0]"),
         (r#"[<x:string>, "a{{x}}"]"#, r#"["b","ab"]"#),
@@ -556,6 +564,11 @@ fn json_is_judged() {
     <unordered [1, <int>, 2]> | [2,3,1] | ok
     <unordered [1, <int>, 2]> | [2,3,2] | body: expected <unordered [1, <int>, 2]>, observed [2,3,2]
     <unordered [1, 2]> | [1,2,3] | body: expected <unordered [1, 2]>, observed [1,2,3]
+    <unordered [3, 1, "..."]> | [1,2,3] | ok
+    <unordered [3, 1, "..."]> | [1,3] | ok
+    <unordered [{"name": "b", "n": {"x": 2}, "...": "..."}, "..."]> | [{"name":"a","n":{"x":1}},{"name":"b","n":{"x":3}}] | body[1].n.x: expected 2, observed 3
+    <unordered [3, 4, "..."]> | [1,2,3] | body: expected <unordered [3, 4, "..."]>, observed [1,2,3]
+    <unordered [3, 3, "..."]> | [1,2,3] | body: expected <unordered [3, 3, "..."]>, observed [1,2,3]
     [<x:int>, {{x}}] | [1,1] | ok x=1
     [<x:int>, {{x}}] | [1,1.0] | body[1]: expected 1, observed 1.0
     [<x:string>, "a{{x}}"] | ["b","ab"] | ok x="b"

@@ -82,7 +82,12 @@ pub enum HoleKind {
     /// A string that contains JSON text that matches.
     JsonText(Box<Pattern>),
     /// An array of these elements, in any order.
-    Unordered(Vec<Pattern>),
+    Unordered {
+        /// The elements.
+        items: Vec<Pattern>,
+        /// Whether there may be further elements among them (`"..."` as the last one).
+        open: bool,
+    },
     /// A value that one of these patterns matches.
     Either(Vec<Pattern>),
 }
@@ -101,7 +106,7 @@ impl HoleKind {
             HoleKind::Array => "array",
             HoleKind::Object => "object",
             HoleKind::JsonText(_) => "json",
-            HoleKind::Unordered(_) => "unordered",
+            HoleKind::Unordered { .. } => "unordered",
             HoleKind::Either(_) => "either",
         }
     }
@@ -149,16 +154,8 @@ impl Hole {
             }
             HoleKind::String(Some(regex)) => format!("~{regex}"),
             HoleKind::JsonText(pattern) => format!(" {}", pattern.source()),
-            HoleKind::Unordered(items) | HoleKind::Either(items) => {
-                format!(
-                    " [{}]",
-                    items
-                        .iter()
-                        .map(Pattern::source)
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                )
-            }
+            HoleKind::Unordered { items, open } => format!(" [{}]", listed(items, *open, ", ")),
+            HoleKind::Either(items) => format!(" [{}]", listed(items, false, ", ")),
             _ => String::new(),
         };
         format!("<{name}{}{mark}{detail}>", self.kind.word())
@@ -187,11 +184,11 @@ impl Hole {
             HoleKind::JsonText(pattern) => {
                 members.insert("$pattern".to_owned(), pattern.to_json());
             }
-            HoleKind::Unordered(items) | HoleKind::Either(items) => {
-                members.insert(
-                    "$items".to_owned(),
-                    Json::Array(items.iter().map(Pattern::to_json).collect()),
-                );
+            HoleKind::Unordered { items, open } => {
+                members.insert("$items".to_owned(), list_to_json(items, *open));
+            }
+            HoleKind::Either(items) => {
+                members.insert("$items".to_owned(), list_to_json(items, false));
             }
             _ => {}
         }
@@ -227,17 +224,15 @@ impl Hole {
                 HoleKind::JsonText(Box::new(Pattern::from_json(pattern)?))
             }
             "unordered" | "either" => {
-                let items = json
-                    .get("$items")
-                    .and_then(Json::as_array)
-                    .ok_or(EncodingError::HoleItems)?;
-                let items = items
-                    .iter()
-                    .map(Pattern::from_json)
-                    .collect::<Result<_, _>>()?;
-                match word {
-                    "either" => HoleKind::Either(items),
-                    _ => HoleKind::Unordered(items),
+                let list = json.get("$items").map(Pattern::from_json).transpose()?;
+                match (word, list) {
+                    ("either", Some(Pattern::Array { items, open: false })) => {
+                        HoleKind::Either(items)
+                    }
+                    ("unordered", Some(Pattern::Array { items, open })) => {
+                        HoleKind::Unordered { items, open }
+                    }
+                    _ => return Err(EncodingError::HoleItems),
                 }
             }
             other => return Err(EncodingError::UnknownHole(other.to_owned())),
@@ -254,6 +249,24 @@ impl Hole {
                 .unwrap_or(false),
         })
     }
+}
+
+/// Elements as a fixture writes them, with this separator.
+fn listed(items: &[Pattern], open: bool, separator: &str) -> String {
+    let mut parts: Vec<String> = items.iter().map(Pattern::source).collect();
+    if open {
+        parts.push("\"...\"".to_owned());
+    }
+    parts.join(separator)
+}
+
+/// Elements as the bundle holds them.
+fn list_to_json(items: &[Pattern], open: bool) -> Json {
+    let mut items: Vec<Json> = items.iter().map(Pattern::to_json).collect();
+    if open {
+        items.push(Json::object([("$more", Json::from(true))]));
+    }
+    Json::Array(items)
 }
 
 impl Pattern {
@@ -282,13 +295,7 @@ impl Pattern {
             Pattern::Text(text) => Json::from(text.source()).to_string(),
             Pattern::Hole(hole) => hole.source(),
             Pattern::Use(name) => format!("{{{{{name}}}}}"),
-            Pattern::Array { items, open } => {
-                let mut parts: Vec<String> = items.iter().map(Pattern::source).collect();
-                if *open {
-                    parts.push("\"...\"".to_owned());
-                }
-                format!("[{}]", parts.join(","))
-            }
+            Pattern::Array { items, open } => format!("[{}]", listed(items, *open, ",")),
             Pattern::Object { members, open } => {
                 let mut parts: Vec<String> = members
                     .iter()
@@ -309,13 +316,7 @@ impl Pattern {
             Pattern::Text(text) => text.to_json(),
             Pattern::Hole(hole) => hole.to_json(),
             Pattern::Use(name) => Json::object([("$use", Json::from(name.as_str()))]),
-            Pattern::Array { items, open } => {
-                let mut items: Vec<Json> = items.iter().map(Pattern::to_json).collect();
-                if *open {
-                    items.push(Json::object([("$more", Json::from(true))]));
-                }
-                Json::Array(items)
-            }
+            Pattern::Array { items, open } => list_to_json(items, *open),
             Pattern::Object { members, open } => {
                 let escaped = |key: &String| {
                     if key.starts_with('$') {
