@@ -308,18 +308,26 @@ impl Redactor {
         mut lines: Vec<String>,
         look: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<Vec<String>, E> {
-        if self.is_empty() {
-            return Ok(lines);
-        }
-        if let Cow::Borrowed(_) = self.scrub_str_within(&lines.join("\n"), look)? {
-            return Ok(lines);
-        }
+        /// Bytes of lines that are scanned between two looks: hostile lines take a good part of a millisecond.
+        const BYTES_BETWEEN_LOOKS: usize = 512;
+        let mut until_look = BYTES_BETWEEN_LOOKS;
         for line in &mut lines {
-            if let Cow::Owned(clean) = self.scrub_str_within(line, look)? {
+            let mut look_at_times = || {
+                if line.len() < until_look {
+                    until_look -= line.len();
+                    return Ok(());
+                }
+                until_look = BYTES_BETWEEN_LOOKS;
+                look()
+            };
+            if let Cow::Owned(clean) = self.scrub_str_within(line, &mut look_at_times)? {
                 *line = clean;
             }
         }
-        if let Cow::Owned(clean) = self.scrub_str_within(&lines.join("\n"), look)? {
+        if lines.len() > 1
+            && !self.is_empty()
+            && let Cow::Owned(clean) = self.scrub_str_within(&lines.join("\n"), look)?
+        {
             lines = clean.split('\n').map(str::to_owned).collect();
         }
         Ok(lines)
