@@ -44,24 +44,49 @@ pub fn leaked_credential<'w>(
 /// The unescaped texts in a frame, an HTTP response or a log line, without the client's own id for the request.
 fn unescaped(text: &str) -> String {
     let mut out = String::new();
-    for line in text.lines() {
-        let is_id = line
+    for part in parts(text) {
+        let is_id = part
             .get(..REQUEST_ID.len())
             .is_some_and(|name| name.eq_ignore_ascii_case(REQUEST_ID));
-        let data = line.strip_prefix("data:").unwrap_or(line).trim();
-        match json::parse_loosely(data) {
+        match json::parse_loosely(part.trim()) {
             _ if is_id => {}
             Some(Value::Object(mut members)) => {
                 members.remove("id");
                 collect_strings(&Value::Object(members), &mut out);
             }
             // A truncated frame, as kept of a target that writes much: its id can't be separated from the rest.
-            None if data.starts_with('{') => {}
-            _ => out.push_str(line),
+            None if part.trim_start().starts_with('{') => {}
+            _ => out.push_str(&part),
         }
         out.push('\n');
     }
     out
+}
+
+/// What may be JSON by itself: a frame, a header or log line, a body, which may have several lines, and the data of an event, which may, too.
+fn parts(text: &str) -> Vec<String> {
+    let (head, body) = text.split_once("\n\n").unwrap_or(("", text));
+    let mut parts: Vec<String> = head.lines().map(str::to_owned).collect();
+    if json::parse_loosely(body.trim()).is_some() {
+        parts.push(body.to_owned());
+        return parts;
+    }
+    let mut data: Option<String> = None;
+    for line in body.lines() {
+        match line.strip_prefix("data:") {
+            Some(more) => {
+                let data = data.get_or_insert_default();
+                data.push_str(more);
+                data.push('\n');
+            }
+            None => {
+                parts.extend(data.take());
+                parts.push(line.to_owned());
+            }
+        }
+    }
+    parts.extend(data);
+    parts
 }
 
 /// The secrets of a target's configuration, by their names there. A value without a digit is ignored, since it may be a word of the
@@ -115,8 +140,28 @@ mod tests {
             (r#"{"id":1,"result":{"canary-abcdef-123":1}}"#, true),
             ("HTTP 200\nx-used: canary-abcdef-123\n\n{}", true),
             ("HTTP 200\n\ndata: {\"params\":\"canary-abcdef-123\"}", true),
+            (
+                "HTTP 200\n\n{\n \"a\": \"canary-\\u0061bcdef-123\"\n}",
+                true,
+            ),
+            (
+                "HTTP 200\n\ndata: {\ndata: \"a\": \"canary-\\u0061bcdef-123\"}\n",
+                true,
+            ),
+            (
+                "HTTP 200\n\nid: canary-abcdef-123\ndata: {\"id\":1}\n",
+                true,
+            ),
             ("started with canary-abcdef-123", true),
             (r#"{"id":"canary-abcdef-123","result":{}}"#, false),
+            (
+                "HTTP 200\n\n{\n \"id\": \"canary-abcdef-123\",\n \"result\": {}\n}",
+                false,
+            ),
+            (
+                "HTTP 200\n\ndata: {\ndata: \"id\": \"canary-abcdef-123\"}\n\ndata: {}\n",
+                false,
+            ),
             ("HTTP 404\nX-Request-Id: canary-abcdef-123\n\n", false),
             (r#"{"id":1,"result":{"text":"canary-abcdef-12"}}"#, false),
             (r#"{"result":{"structuredContent":"short-1"}}"#, false),
