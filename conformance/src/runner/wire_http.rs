@@ -181,16 +181,12 @@ impl PostPlayer<'_> {
         let task = tokio::spawn(async move {
             let frames = match link.post(&text, patience).await {
                 Ok(reply) => {
-                    let (pings, frames): (Vec<_>, Vec<_>) = reply
-                        .frames()
-                        .into_iter()
-                        .partition(|frame| frame::pong(frame).is_some());
-                    let pongs: Vec<_> = pings.iter().filter_map(|ping| frame::pong(ping)).collect();
-                    link.answer_pings(&pongs, patience).await;
                     let head = |frame: &String| FrameHead::parse(frame).ok();
                     let fault = |frame: &String| reply.fault(&head(frame)?);
-                    frames
+                    reply
+                        .frames()
                         .into_iter()
+                        .filter(|frame| frame::pong(frame).is_none())
                         .map(|frame| fault(&frame).map_or(Ok(frame), Err))
                         .collect()
                 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tokio::task::JoinSet;
 
 use super::Answer;
 use super::fault::{Fault, STRAYS_KEPT_MAX};
@@ -17,8 +18,8 @@ pub const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// How long a stream is read after the answer, whatever arrives.
 pub const AFTER_ANSWER: Duration = Duration::from_millis(100);
-/// Time limit for answering all pings of one reply.
-const PONGS_PATIENCE: Duration = Duration::from_secs(1);
+/// Number of pings in one stream that are answered.
+const PONGS_MAX: usize = 64;
 
 /// A server's address, and the headers that every request carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,7 +203,7 @@ impl HttpLink {
             Ok(reply) => reply,
             Err(fault) => return Err(Box::new((fault, sent))),
         };
-        let (mut strays, mut pongs) = (Vec::new(), Vec::new());
+        let mut strays = Vec::new();
         let mut answer = None;
         for line in reply.frames() {
             match FrameHead::parse(&line) {
@@ -210,7 +211,8 @@ impl HttpLink {
                 Ok(head) if head.answers == Some(id) && answer.is_none() => {
                     answer = Some((line, head));
                 }
-                Ok(_) if let Some(pong) = frame::pong(&line) => pongs.push(pong),
+                // Answered where it arrived.
+                Ok(_) if frame::pong(&line).is_some() => {}
                 Ok(_) => strays.push(Fault::Stray { line }.as_stray()),
                 Err(error) => {
                     let why = error.to_string();
@@ -218,7 +220,6 @@ impl HttpLink {
                 }
             }
             strays.truncate(STRAYS_KEPT_MAX);
-            pongs.truncate(STRAYS_KEPT_MAX);
         }
         let Some((received, head)) = answer else {
             let fault = self.without_answer(&reply, strays.into_iter().next(), id);
@@ -231,24 +232,12 @@ impl HttpLink {
             session.id = reply.header("mcp-session-id").map(str::to_owned);
             session.version = Some(version);
         }
-        let took = began.elapsed();
-        self.answer_pings(&pongs, patience).await;
         Ok(Answer {
             sent,
             received,
             strays,
-            took,
+            took: began.elapsed(),
         })
-    }
-
-    /// Sends the answers to the server's pings, whatever it says of them.
-    pub async fn answer_pings(&self, pongs: &[String], patience: Duration) {
-        let all = async {
-            for pong in pongs {
-                let _unheard = self.exchange(pong, patience, Awaited::End).await;
-            }
-        };
-        let _unheard = tokio::time::timeout(PONGS_PATIENCE, all).await;
     }
 
     /// The fault of a response without an answer. `stray` is the first thing that it contains instead.
@@ -390,7 +379,8 @@ impl HttpLink {
     }
 
     /// Sends a request and reads its response. After the `awaited` message, a stream is read for a moment longer, to catch anything that
-    /// follows: the server should end it then, but one that does not has answered nevertheless.
+    /// follows: the server should end it then, but one that does not has answered nevertheless. Pings in a stream are answered while it
+    /// is read, since the server may wait for that; what it says of the answers does not matter.
     async fn finish(
         &self,
         request: reqwest::RequestBuilder,
@@ -406,7 +396,9 @@ impl HttpLink {
                 }
             }
         };
-        let mut response = request.send().await.map_err(failed)?;
+        let request = request.build().map_err(failed)?;
+        let sent_headers = request.headers().clone();
+        let mut response = self.client.execute(request).await.map_err(failed)?;
         let status = response.status().as_u16();
         let headers = response
             .headers()
@@ -426,6 +418,7 @@ impl HttpLink {
         let mut body = Vec::new();
         let mut looked_at = 0;
         let mut listens_until = None;
+        let mut pongs = JoinSet::new();
         loop {
             let next = response.chunk();
             let chunk = match listens_until {
@@ -448,18 +441,22 @@ impl HttpLink {
             // The blank line that ends an event may be split across two chunks.
             let fresh = body.len().saturating_sub(3).max(looked_at);
             body.extend_from_slice(&chunk);
-            if is_stream
-                && listens_until.is_none()
-                && let Some(end) = sse::end_of_events(&body[fresh..])
-            {
-                let events = String::from_utf8_lossy(&body[looked_at..fresh + end]);
+            if is_stream && let Some(end) = sse::end_of_events(&body[fresh..]) {
+                let text = String::from_utf8_lossy(&body[looked_at..fresh + end]);
                 looked_at = fresh + end;
-                let answered = sse::events(&events)
-                    .iter()
-                    .any(|event| awaited.matches(event));
-                listens_until = answered.then(|| tokio::time::Instant::now() + AFTER_ANSWER);
+                let events = sse::events(&text);
+                for pong in events.iter().filter_map(|event| frame::pong(event)) {
+                    if pongs.len() < PONGS_MAX {
+                        let request = self.client.post(&self.url).timeout(patience).body(pong);
+                        pongs.spawn(request.headers(sent_headers.clone()).send());
+                    }
+                }
+                if listens_until.is_none() && events.iter().any(|event| awaited.matches(event)) {
+                    listens_until = Some(tokio::time::Instant::now() + AFTER_ANSWER);
+                }
             }
         }
+        pongs.detach_all();
         reply.body = String::from_utf8_lossy(&body).into_owned();
         reply.is_utf8 = match std::str::from_utf8(&body) {
             Ok(_) => true,
@@ -523,6 +520,46 @@ mod tests {
         let (_, asked) = ask(|address| format!("http://{address}/mcp"), answer).await;
         let strays = asked.expect("an answer").strays;
         strays.iter().map(Fault::to_string).collect()
+    }
+
+    /// A server that waits for the answer to its ping before it answers the request, both in one stream.
+    #[tokio::test]
+    async fn ping_in_a_stream_is_answered_while_the_stream_lasts() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let server = tokio::spawn(async move {
+            let (mut asked, _) = listener.accept().await.expect("a client");
+            let _head = asked.read(&mut [0; 4096]).await;
+            let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\
+                data: {\"id\":\"p\",\ndata: \"method\":\"ping\"}\n\n";
+            asked.write_all(stream.as_bytes()).await.expect("written");
+            let (mut ponged, _) = listener.accept().await.expect("the answer");
+            let mut pong = vec![0; 4096];
+            let read = ponged.read(&mut pong).await.expect("a request");
+            let accepted = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
+            ponged
+                .write_all(accepted.as_bytes())
+                .await
+                .expect("written");
+            let answer = "data: {\"id\":1,\"result\":{}}\n\n";
+            asked.write_all(answer.as_bytes()).await.expect("written");
+            String::from_utf8_lossy(&pong[..read]).into_owned()
+        });
+        let link = HttpLink::new(&Endpoint {
+            url: format!("http://{address}/mcp"),
+            headers: vec![("authorization".to_owned(), "Bearer t".to_owned())],
+        });
+        let link = link.expect("a link");
+        let frame = |id| format!("{{\"id\":{id},\"method\":\"x\"}}");
+        let asked = link.ask(frame, Duration::from_secs(20));
+        let answer = asked.await.expect("an answer");
+        assert!(answer.strays.is_empty());
+        let pong = server.await.expect("a pong");
+        assert!(pong.contains("authorization: Bearer t"), "{pong}");
+        assert!(
+            pong.ends_with(r#"{"jsonrpc":"2.0","id":"p","result":{}}"#),
+            "{pong}"
+        );
     }
 
     #[tokio::test]

@@ -348,6 +348,8 @@ impl Connection {
     async fn answer_request(&mut self, request: &Value) -> Result<(), Stop> {
         let id = request.get("id").cloned().unwrap_or(Value::Null);
         let answer = match request.get("method").and_then(Value::as_str) {
+            // The link answers these where they arrive.
+            Some("ping") if matches!(self.wire, ConnectionTransport::Posts { .. }) => return Ok(()),
             Some("ping") => frame::empty_result(id) + "\n",
             _ => format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32601,\"message\":\"Method not found\"}}}}\n"
