@@ -108,6 +108,35 @@ impl Json {
         }
     }
 
+    /// Whether the two are equal for a reader to whom every number is a double, as to JavaScript's.
+    pub fn equals_in_doubles(&self, other: &Json) -> bool {
+        match (self, other) {
+            (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
+            (Json::Array(a), Json::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals_in_doubles(b))
+            }
+            (Json::Object(a), Json::Object(b)) => {
+                let equal =
+                    |(key, a): (&String, &Json)| b.get(key).is_some_and(|b| a.equals_in_doubles(b));
+                a.len() == b.len() && a.iter().all(equal)
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    /// Whether reading it with doubles for numbers, and writing it again as JavaScript does, changes nothing.
+    pub fn survives_doubles(&self) -> bool {
+        match self {
+            Json::Number(number) if number.is_integer() => number
+                .as_i64()
+                .is_some_and(|value| value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS),
+            Json::Number(number) => number.as_f64().fract() != 0.0,
+            Json::Array(items) => items.iter().all(Json::survives_doubles),
+            Json::Object(members) => members.values().all(Json::survives_doubles),
+            Json::Null | Json::Bool(_) | Json::String(_) => true,
+        }
+    }
+
     /// The text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {

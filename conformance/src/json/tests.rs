@@ -33,6 +33,30 @@ fn numbers_are_equal_by_value_within_a_kind() {
 }
 
 #[test]
+fn doubles_lose_the_kind_and_the_last_digits() {
+    let read = |text: &str| Json::parse(text).expect("JSON");
+    for (exact, rounded) in [
+        ("1.0", "1"),
+        ("9007199254740993", "9007199254740992"),
+        (r#"{"a":[2.0,-0.0]}"#, r#"{"a":[2,0]}"#),
+    ] {
+        assert!(read(exact).equals_in_doubles(&read(rounded)), "{exact}");
+        assert!(!read(exact).survives_doubles(), "{exact}");
+        assert!(read(rounded).survives_doubles(), "{rounded}");
+    }
+    for (a, b) in [
+        ("1.5", "1"),
+        ("[1]", "[1,1]"),
+        (r#"{"a":1}"#, r#"{"b":1}"#),
+        ("1", "true"),
+        ("null", "0"),
+    ] {
+        assert!(!read(a).equals_in_doubles(&read(b)), "{a} {b}");
+    }
+    assert!(read(r#"[0.1,-9007199254740992,null,"1.0",{"k":true}]"#).survives_doubles());
+}
+
+#[test]
 fn objects_are_equal_in_any_order() {
     assert!(same(r#"{"a":1,"b":[2]}"#, r#"{"b":[2],"a":1}"#));
     assert!(!same("[1,2]", "[2,1]"));

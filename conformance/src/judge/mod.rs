@@ -24,7 +24,7 @@ pub use self::fixture::fixture;
 pub use self::host_text::{error_messages, host_text_mismatch};
 pub use self::json::{call, json, unordered};
 pub use self::message::{http, line};
-pub use self::program::program;
+pub use self::program::{program, program_in_doubles};
 pub use self::schema::{NoSchema, output_schema};
 pub use self::text::{raw_line, text};
 

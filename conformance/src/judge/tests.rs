@@ -622,6 +622,26 @@ fn permitted_members_count_only_when_expected() {
             r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]},"_meta":{}}"#,
         ),
         (r#"{"result": {}}"#, r#"{"result":{"_meta":{}}}"#),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": [], "isError": false}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#,
+        ),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": <array>, "isError": false}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true}}"#,
+        ),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": <array>, "isError": true}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#,
+        ),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": <array>, "isError": <bool>}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#,
+        ),
+        (
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"isError": false}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        ),
     ];
     let lines = rows.map(|(source, observed)| describe(source, observed));
     insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -634,6 +654,11 @@ fn permitted_members_count_only_when_expected() {
     reply.result.tools[0]._meta: expected no such member, observed 5
     reply._meta: expected no such member, observed {}
     reply.result._meta: expected no such member, observed {}
+    ok
+    reply.result.isError: expected false, observed true
+    reply.result.isError: expected true, observed no such member
+    reply.result.isError: expected <bool>, observed no such member
+    reply.result.isError: expected false, observed no such member
     "#);
 }
 

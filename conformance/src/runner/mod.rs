@@ -129,6 +129,7 @@ pub struct RunState {
     failed_starts: AtomicUsize,
     over: AtomicBool,
     accepts_schemas: AtomicBool,
+    exact_json: AtomicBool,
     retries: retry::RetryList,
     open: std::sync::OnceLock<Arc<open::OpenState>>,
     /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
@@ -168,6 +169,7 @@ impl RunState {
             failed_starts: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             accepts_schemas: AtomicBool::new(true),
+            exact_json: AtomicBool::new(true),
             retries: retry::RetryList::default(),
             open: std::sync::OnceLock::new(),
             evidence: Default::default(),
@@ -213,6 +215,11 @@ impl RunState {
     /// Whether requests to servers may contain an `output_schema`.
     fn accepts_schemas(&self) -> bool {
         self.accepts_schemas.load(Ordering::Relaxed)
+    }
+
+    /// Whether the target's JSON keeps what doubles lose of a number.
+    fn exact_json(&self) -> bool {
+        self.exact_json.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -340,10 +347,12 @@ async fn run_by_group(
             return Err(trial);
         }
     };
-    let accepts_schemas = claims.has(capability::OUTPUT_SCHEMA);
-    state
-        .accepts_schemas
-        .store(accepts_schemas, Ordering::Relaxed);
+    for (shown, capability) in [
+        (&state.accepts_schemas, capability::OUTPUT_SCHEMA),
+        (&state.exact_json, capability::EXACT_JSON),
+    ] {
+        shown.store(claims.has(capability), Ordering::Relaxed);
+    }
     let adapter = adapter(state, &options, &need_target, &claims).await;
     let (groups, single) = divide(state, need_target, &options, &claims, &adapter);
     let options = Arc::new(options);

@@ -15,10 +15,10 @@ use crate::json::Json;
 use crate::judge;
 use crate::observed::CallAnswer;
 use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, Reason, TargetSpec};
-use crate::target::Answer;
 use crate::target::fault::Fault;
 use crate::target::link::{Evaluation, Link};
 use crate::target::program::{self, Unreadable};
+use crate::target::{Answer, capability};
 use crate::verdict::{Mismatch, Verdict};
 
 use super::RunState;
@@ -384,7 +384,7 @@ async fn attempt(state: &RunState, spec: &TargetSpec, link: &Link, case: usize) 
             if !expects_busy && program::refusal(&answer.received).as_deref() == Some(BUSY) {
                 return Attempt::Busy;
             }
-            let verdict = judge_program(body, &answer, link.is_testee(), schema.is_some());
+            let verdict = judge_program(state, body, &answer, link.is_testee(), schema.is_some());
             match (verdict, schema) {
                 (Verdict::Fail(mismatch), Some(evaluation))
                     if program::is_failure(&answer.received) =>
@@ -455,6 +455,14 @@ fn evaluation(
     if let Some(reason) = refused.filter(|_| !testee && !wants_refusal) {
         return Err(Box::new(Trial::of(Verdict::Unobservable { reason })));
     }
+    let rounds = |context: &String| Json::parse(context).is_ok_and(|it| !it.survives_doubles());
+    if !testee && !state.exact_json() && context.as_ref().is_some_and(rounds) {
+        let need = format!(
+            "`{}`, for the numbers in its context",
+            capability::EXACT_JSON
+        );
+        return Err(Box::new(Trial::refused(&Refusal::NotClaimed(need))));
+    }
     Ok(Evaluation {
         program,
         context,
@@ -500,14 +508,21 @@ fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
     Ok((!limits.is_empty()).then(|| Json::object(limits).to_string()))
 }
 
-fn judge_program(body: &CljCase, answer: &Answer, testee: bool, asked: bool) -> Verdict {
+fn judge_program(
+    state: &RunState,
+    body: &CljCase,
+    answer: &Answer,
+    testee: bool,
+    asked: bool,
+) -> Verdict {
     let read = if testee {
         program::from_testee(&answer.received)
     } else {
         program::from_tool_result(&answer.received, asked)
     };
     match read {
-        Ok(run) => judge::program(&body.expect, &run),
+        Ok(run) if testee || state.exact_json() => judge::program(&body.expect, &run),
+        Ok(run) => judge::program_in_doubles(&body.expect, run),
         Err(expected) => malformed(&expected, answer),
     }
 }

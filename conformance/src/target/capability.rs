@@ -24,6 +24,8 @@ pub enum DetectionRule {
     Granted,
     /// Off, unless this method answers with a result.
     Answered(&'static str),
+    /// Off, unless the numbers of [`super::link::NUMBERS`] come back as they are.
+    Numbers,
     /// Off, unless it is declared.
     Declared,
     /// By a survey of an MCP server: nothing to declare.
@@ -47,6 +49,9 @@ impl DetectionRule {
             Self::Answered(method) => {
                 format!("off, unless a declaration names it or the server answers `{method}`")
             }
+            Self::Numbers => {
+                "off, unless a declaration names it or a running server returns 1.0 as the JSON number 1.0".to_owned()
+            }
             Self::Declared => "off, unless a declaration names it".to_owned(),
             Self::Surveyed => {
                 "by what the harness finds out about an MCP server: nothing to declare".to_owned()
@@ -60,6 +65,9 @@ pub const LISP_RUN: &str = "lisp_run";
 
 /// Returns results as JSON under a schema.
 pub const OUTPUT_SCHEMA: &str = "output_schema";
+
+/// Reads and writes JSON numbers without a loss.
+pub const EXACT_JSON: &str = "exact_json";
 
 const fn row(name: &'static str, known: DetectionRule, meaning: &'static str) -> Capability {
     Capability {
@@ -117,6 +125,11 @@ pub const CAPABILITIES: &[Capability] = &[
         OUTPUT_SCHEMA,
         DetectionRule::Argument(OUTPUT_SCHEMA),
         "validates results against the `output_schema` of a call and returns them as JSON",
+    ),
+    row(
+        EXACT_JSON,
+        DetectionRule::Numbers,
+        "reads and writes JSON more exactly than RFC 8259 requires: integers of any size, 1.0 distinct from 1, the first of two members of one name",
     ),
     row(
         "stateless",
@@ -327,7 +340,10 @@ pub fn is_extension(name: &str) -> bool {
     let off = |row: &Capability| {
         matches!(
             row.known,
-            DetectionRule::Declared | DetectionRule::Answered(_) | DetectionRule::Surveyed
+            DetectionRule::Declared
+                | DetectionRule::Answered(_)
+                | DetectionRule::Numbers
+                | DetectionRule::Surveyed
         )
     };
     find(name).is_none_or(off)

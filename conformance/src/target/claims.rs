@@ -6,10 +6,12 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::capability::{CAPABILITIES, DetectionRule, LISP_RUN, is_extension};
-use super::link::{Link, parse_result};
-use super::{Patience, fault::Fault};
+use super::capability::{CAPABILITIES, DetectionRule, LISP_RUN, OUTPUT_SCHEMA, is_extension};
+use super::link::{Evaluation, Link, NUMBERS, parse_result};
+use super::{Patience, fault::Fault, program};
 use crate::files::{self, FileError};
+use crate::json::Json;
+use crate::observed::{ProgramOutcome, ProgramRun};
 use crate::suite::{Case, Selector, SelectorError, Suite};
 
 /// A declaration, as in the file given to `--claims`.
@@ -253,6 +255,12 @@ impl Claims {
                     }
                     false
                 }
+                DetectionRule::Numbers => {
+                    if self.has(OUTPUT_SCHEMA) && keeps_numbers(link, patience).await {
+                        self.extensions.insert(row.name.to_owned());
+                    }
+                    false
+                }
                 DetectionRule::Reached
                 | DetectionRule::Granted
                 | DetectionRule::Declared
@@ -276,6 +284,19 @@ const EVAL: &str = "lisp_eval";
 
 /// The params of a request in the stateless revision.
 const DISCOVERY: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
+
+/// Whether numbers come back as they are, and not as the nearest doubles.
+async fn keeps_numbers(link: &Link, patience: Patience) -> bool {
+    let asked = link.eval(&Evaluation::numbers(), patience.start).await;
+    let run = asked.map(|answer| program::from_tool_result(&answer.received, true));
+    let Ok(Ok(ProgramRun { outcome, .. })) = run else {
+        return false;
+    };
+    match outcome {
+        ProgramOutcome::Returned { json, .. } => json.flatten() == Json::parse(NUMBERS.1).ok(),
+        ProgramOutcome::Raised { .. } => false,
+    }
+}
 
 fn operations(line: &str) -> Option<BTreeSet<String>> {
     #[derive(Deserialize)]

@@ -71,7 +71,20 @@ pub struct Evaluation {
 /// The program that a server runs before it is judged; it uses the functions that programs of cases need.
 const WARM_UP: &str = r##"(let [f (fn [x] (+ x 1))] (str (map f [1 2.5]) {:a #{1}} (json/parse-string "[1]") (re-find #"a+" "aa")))"##;
 
+/// A program whose value a reader of JSON shows with its numbers as they are, or as doubles; and that value.
+pub const NUMBERS: (&str, &str) = ("[1.0 9007199254740993]", "[1.0,9007199254740993]");
+
 impl Evaluation {
+    /// The program of [`NUMBERS`], with its value returned as JSON.
+    pub fn numbers() -> Self {
+        Self {
+            program: NUMBERS.0.to_owned(),
+            context: None,
+            output_schema: Some(r#"{"type":"array","items":{"type":"number"}}"#.to_owned()),
+            limits: None,
+        }
+    }
+
     /// The warm-up program, which is not judged.
     pub fn warm_up() -> Self {
         Self {

@@ -65,10 +65,11 @@ pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadabl
     if frame.get("error").is_some() {
         return Err(Unreadable::ResultAndError);
     }
-    let is_error = result
-        .get("isError")
-        .and_then(Json::as_bool)
-        .ok_or(Unreadable::IsError)?;
+    // Absent, it is false.
+    let is_error = match result.get("isError") {
+        None => false,
+        Some(told) => told.as_bool().ok_or(Unreadable::IsError)?,
+    };
     let text = text_block(result)?;
     match result.get("structuredContent") {
         Some(payload) => from_payload(payload, is_error, asked),
