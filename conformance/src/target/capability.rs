@@ -127,6 +127,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "validates results against the `output_schema` of a call and returns them as JSON",
     ),
     row(
+        "refusal_texts",
+        DetectionRule::Declared,
+        "words its refusals of frames and of HTTP requests as the original does, where MCP leaves that to the server",
+    ),
+    row(
         EXACT_JSON,
         DetectionRule::Numbers,
         "reads and writes JSON more exactly than RFC 8259 requires: integers of any size, 1.0 distinct from 1, the first of two members of one name",
