@@ -127,14 +127,24 @@ pub const CAPABILITIES: &[Capability] = &[
         "validates results against the `output_schema` of a call and returns them as JSON",
     ),
     row(
-        "refusal_texts",
+        "original_words",
         DetectionRule::Declared,
-        "words its refusals of frames and of HTTP requests as the original does, where MCP leaves that to the server",
+        "uses the words of the original where MCP leaves them to the server: its name, messages of errors, bodies of refusals",
+    ),
+    row(
+        "unsound_frames",
+        DetectionRule::Declared,
+        "answers frames that MCP does not allow as the original does: an id of another type or already in flight, members of the wrong type, requests without members that they need",
+    ),
+    row(
+        "shutdown",
+        DetectionRule::Declared,
+        "has the methods `shutdown`, after which it refuses calls, and `exit`",
     ),
     row(
         EXACT_JSON,
         DetectionRule::Numbers,
-        "reads and writes JSON more exactly than RFC 8259 requires: integers of any size, 1.0 distinct from 1, the first of two members of one name",
+        "reads and writes JSON more exactly than RFC 8259 requires: integers of any size, 1.0 distinct from 1, the first of two members of one name, nothing replaced",
     ),
     row(
         "stateless",
