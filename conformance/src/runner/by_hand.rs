@@ -15,7 +15,7 @@ use crate::target::launch::Launch;
 use crate::target::link::{self, Evaluation};
 use crate::target::reference;
 
-use super::exchange::USUAL_HEADERS;
+use super::exchange::{ACCEPT, USUAL_HEADERS};
 use super::start::{self, UPSTREAMS_FILE};
 use super::wire;
 
@@ -312,6 +312,10 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
     add("-X", request.method.clone());
     for (name, value) in &request.headers {
         add("-H", format!("{name}: {}", display_text(value)?));
+    }
+    let accepts = |(name, _): &(String, Text)| name.eq_ignore_ascii_case(ACCEPT.0);
+    if !request.headers.iter().any(accepts) {
+        add("-H", format!("{}: {}", ACCEPT.0, ACCEPT.1));
     }
     if let Some(body) = &request.body {
         add("--data-binary", display_text(body)?);

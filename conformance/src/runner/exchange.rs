@@ -45,11 +45,10 @@ pub struct OpenSettings {
     pub stateless: bool,
 }
 
+/// What an MCP client must accept, as a header of every request.
+pub const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
 /// The headers that a client sends with every request.
-pub const USUAL_HEADERS: [(&str, &str); 2] = [
-    ("Content-Type", "application/json"),
-    ("Accept", "application/json, text/event-stream"),
-];
+pub const USUAL_HEADERS: [(&str, &str); 2] = [("Content-Type", "application/json"), ACCEPT];
 
 /// Plays the case against the server at `endpoint`, and takes the server down.
 pub async fn play(
@@ -478,6 +477,9 @@ impl HttpPlayer<'_> {
             if !given(name) && !bodiless {
                 field(name, value.as_bytes());
             }
+        }
+        if self.default_headers.is_none() && !given(ACCEPT.0) {
+            field(ACCEPT.0, ACCEPT.1.as_bytes());
         }
         for (name, value) in &self.endpoint.headers {
             if !given(name) {

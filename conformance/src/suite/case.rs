@@ -627,7 +627,7 @@ pub enum HttpAction {
     Control(Control),
 }
 
-/// A request. The runner adds `Host` and `Content-Length` unless they are given.
+/// A request. The runner adds `Host`, `Accept` and `Content-Length` unless they are given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpRequest {
     /// A tag for the exchange, so that others can start before its response arrives.
