@@ -111,6 +111,8 @@ fn status(suite: &Suite, case: &Case, verdict: &Verdict, strict: bool) -> Status
         Verdict::NotClaimed { .. } => Status::NotClaimed,
         Verdict::Excluded { .. } => Status::NotRun,
         Verdict::Fail(_) if advised => Status::Warning,
+        // No answer to what advice is about.
+        Verdict::Silent { .. } if advised => Status::Warning,
         // The case is advice to any server: it makes no difference how the server fails it.
         Verdict::Crashed { .. } | Verdict::TimedOut { .. } | Verdict::Silent { .. }
             if advised && case.is_open() =>

@@ -190,9 +190,12 @@ fn object(
         match (values.get(key), pattern) {
             (None, Pattern::Hole(hole)) if hole.optional || hole.kind == HoleKind::Absent => {}
             (None, pattern) => {
-                return Err(
-                    JsonDifference::at_root(pattern.source(), "no such member").inside(&step)
-                );
+                let instead = values.get("error").filter(|_| key == "result");
+                let observed = match instead {
+                    Some(error) => format!("no such member, but the error {error}"),
+                    None => "no such member".to_owned(),
+                };
+                return Err(JsonDifference::at_root(pattern.source(), observed).inside(&step));
             }
             (Some(value), pattern) => {
                 compare(pattern, value, captures).map_err(|difference| difference.inside(&step))?;

@@ -137,6 +137,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "answers frames that MCP does not allow as the original does: an id of another type or already in flight, members of the wrong type, requests without members that they need",
     ),
     row(
+        "first_member",
+        DetectionRule::Declared,
+        "reads the first of several members with the same name in a JSON object, and ignores the others",
+    ),
+    row(
         "shutdown",
         DetectionRule::Declared,
         "has the methods `shutdown`, after which it refuses calls, and `exit`",
@@ -144,7 +149,7 @@ pub const CAPABILITIES: &[Capability] = &[
     row(
         EXACT_JSON,
         DetectionRule::Numbers,
-        "reads and writes JSON more exactly than RFC 8259 requires: integers of any size, 1.0 distinct from 1, the first of two members of one name, nothing replaced",
+        "reads and writes JSON numbers more exactly than RFC 8259 requires: integers of any size, 1.0 distinct from 1",
     ),
     row(
         "stateless",

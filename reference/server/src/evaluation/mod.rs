@@ -183,7 +183,7 @@ fn validated(
             )));
         }
     };
-    let preview = job.room.preview(&json);
+    let preview = job.room.preview(&json, watch)?;
     watch.check_limits()?;
     Ok(Ok(Some(Field::Exact(json, preview))))
 }

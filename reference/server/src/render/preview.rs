@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of profiles; the budget is passed in (`mcp.profiles.validated.over`).
 
+use ptc_lang::error::Limit;
+use ptc_lang::meter::Watch;
 use ptc_protocol::Preview;
 use ptc_rpc::{Document, Json, JsonKind};
 use unicode_segmentation::UnicodeSegmentation;
@@ -19,8 +21,13 @@ pub struct PreviewBudget {
 
 impl PreviewBudget {
     /// The preview of JSON text that is too long to be shown unchanged.
-    pub fn preview(&self, json: &str) -> Option<Preview> {
-        (json.len() > self.whole_bytes).then(|| preview_json(json, self.chars, self.preview_bytes))
+    ///
+    /// # Errors
+    /// The limit that was reached: counting the characters of long texts is a part of the call.
+    pub fn preview(&self, json: &str, watch: &dyn Watch) -> Result<Option<Preview>, Limit> {
+        (json.len() > self.whole_bytes)
+            .then(|| preview_json(json, self.chars, self.preview_bytes, watch))
+            .transpose()
     }
 }
 
@@ -35,7 +42,12 @@ const DEPTH_MAX: usize = 32;
 
 /// The preview of JSON text; `budget` is the characters of a top-level string. A preview of more than `most` bytes fits nowhere, so
 /// anything beyond them may be left out.
-fn preview_json(json: &str, budget: usize, most: usize) -> Preview {
+fn preview_json(
+    json: &str,
+    budget: usize,
+    most: usize,
+    watch: &dyn Watch,
+) -> Result<Preview, Limit> {
     let mut preview = Preview {
         text: String::new(),
         truncated: false,
@@ -45,15 +57,38 @@ fn preview_json(json: &str, budget: usize, most: usize) -> Preview {
         let mut writer = Writer {
             out: &mut preview,
             most,
+            watch,
         };
-        writer.value(document.json(), budget, 0);
+        writer.value(document.json(), budget, 0)?;
     }
-    preview
+    Ok(preview)
+}
+
+/// Characters that are counted before the limits are checked again.
+const COUNTED_AT_ONCE: usize = 4096;
+
+/// The characters of a text, as a reader counts them.
+fn count_characters(text: &str, watch: &dyn Watch) -> Result<usize, Limit> {
+    // Of ASCII only a line end has two bytes.
+    if text.is_ascii() {
+        return Ok(text.len() - text.matches("\r\n").count());
+    }
+    let mut characters = text.graphemes(true);
+    let mut total = 0;
+    loop {
+        let counted = characters.by_ref().take(COUNTED_AT_ONCE).count();
+        total += counted;
+        if counted < COUNTED_AT_ONCE {
+            return Ok(total);
+        }
+        watch.check_limits()?;
+    }
 }
 
 struct Writer<'p> {
     out: &'p mut Preview,
     most: usize,
+    watch: &'p dyn Watch,
 }
 
 impl Writer<'_> {
@@ -63,11 +98,12 @@ impl Writer<'_> {
         }
     }
 
-    fn value(&mut self, value: Json<'_>, budget: usize, depth: usize) {
+    fn value(&mut self, value: Json<'_>, budget: usize, depth: usize) -> Result<(), Limit> {
+        self.watch.check_limits()?;
         match value.kind() {
             JsonKind::Null => self.push("nil"),
             JsonKind::Bool | JsonKind::Integer | JsonKind::Float => self.push(value.text()),
-            JsonKind::String => self.text(&value.as_str().unwrap_or_default(), budget),
+            JsonKind::String => self.text(&value.as_str().unwrap_or_default(), budget)?,
             JsonKind::Array | JsonKind::Object if depth == DEPTH_MAX => {
                 self.push("...");
                 self.out.truncated = true;
@@ -78,7 +114,7 @@ impl Writer<'_> {
                 for item in value.elements() {
                     if total < ITEMS_MAX {
                         self.push(if total > 0 { " " } else { "" });
-                        self.value(item, budget, depth + 1);
+                        self.value(item, budget, depth + 1)?;
                     }
                     total += 1;
                 }
@@ -95,11 +131,12 @@ impl Writer<'_> {
                     self.push(if at > 0 { " " } else { "" });
                     self.quote(&name.as_str().unwrap_or_default());
                     self.push(" ");
-                    self.value(item, each.max(STRING_CHARS_MIN), depth + 1);
+                    self.value(item, each.max(STRING_CHARS_MIN), depth + 1)?;
                 }
                 self.close("}", shown, total);
             }
         }
+        Ok(())
     }
 
     fn close(&mut self, bracket: &str, shown: usize, total: usize) {
@@ -111,17 +148,18 @@ impl Writer<'_> {
         }
     }
 
-    fn text(&mut self, text: &str, budget: usize) {
+    fn text(&mut self, text: &str, budget: usize) -> Result<(), Limit> {
         let cut = text.grapheme_indices(true).nth(budget).map(|(at, _)| at);
         match cut {
             None => self.quote(text),
             Some(at) => {
                 self.quote(&format!("{}...", &text[..at]));
-                let total = text.graphemes(true).count();
+                let total = count_characters(text, self.watch)?;
                 self.push(&format!(" ({budget}/{total} chars)"));
                 self.out.truncated = true;
             }
         }
+        Ok(())
     }
 
     /// A string in the language's notation, with escapes that its reader accepts.
@@ -149,9 +187,10 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ptc_lang::meter::Unwatched;
 
     fn check(json: &str, budget: usize) -> String {
-        let preview = preview_json(json, budget, usize::MAX);
+        let preview = preview_json(json, budget, usize::MAX, &Unwatched).expect("no limit");
         format!(
             "{}{}",
             preview.text,
@@ -191,6 +230,36 @@ mod tests {
                 "n".repeat(331)
             )
         );
+    }
+
+    #[test]
+    fn characters_are_counted_as_readers_see_them() {
+        for text in [
+            "",
+            "abc",
+            "a\r\nb",
+            "e\u{301}\r\n🦀",
+            &"é".repeat(2 * COUNTED_AT_ONCE),
+        ] {
+            let counted = count_characters(text, &Unwatched).expect("no limit");
+            assert_eq!(counted, text.graphemes(true).count(), "{text:.20}");
+        }
+    }
+
+    #[test]
+    fn counting_long_texts_ends_at_the_limit() {
+        struct Over;
+        impl Watch for Over {
+            fn check_limits(&self) -> Result<(), Limit> {
+                Err(Limit::Time)
+            }
+        }
+        assert_eq!(
+            count_characters(&"é".repeat(COUNTED_AT_ONCE), &Over),
+            Err(Limit::Time)
+        );
+        let json = format!("[\"{}\"]", "é".repeat(COUNTED_AT_ONCE));
+        assert!(preview_json(&json, 10, 100, &Over).is_err());
     }
 
     #[test]

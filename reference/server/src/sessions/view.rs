@@ -4,6 +4,7 @@
 
 use super::limits::{RESULTS_MAX, list_bytes};
 use super::{Session, SessionState, Sessions, size};
+use crate::render::profile::prefix;
 use crate::render::redact;
 use ptc_lang::error::Limit;
 use ptc_lang::json::Duplicates;
@@ -116,8 +117,18 @@ fn keys_of(state: &SessionState) -> Vec<String> {
         .env
         .definitions()
         .iter()
-        .map(|(name, ..)| (*name).to_owned())
+        .map(|(name, ..)| shown_name(name))
         .collect()
+}
+
+/// Bytes of a name that are shown. Anything that shows a session repeats its names, which may be as long as a program.
+const NAME_BYTES_MAX: usize = 1024;
+
+fn shown_name(name: &str) -> String {
+    match name.len() <= NAME_BYTES_MAX {
+        true => name.to_owned(),
+        false => format!("{}…", prefix(name, NAME_BYTES_MAX)),
+    }
 }
 
 fn usage_of(state: &SessionState) -> SessionUsage {
@@ -231,7 +242,7 @@ fn limits(
 ) -> Result<(), Limit> {
     let mut sizes: Vec<(u64, String)> = Vec::new();
     for (name, value, _) in state.env.definitions() {
-        sizes.push((size::of(value), name.to_owned()));
+        sizes.push((size::of(value), shown_name(name)));
         watch.check_limits()?;
     }
     sizes.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
@@ -252,6 +263,8 @@ fn memory_text(state: &SessionState, watch: &dyn Watch) -> Result<String, Limit>
     }
     let (mut functions, mut values) = (String::new(), String::new());
     for (name, value, doc) in definitions {
+        let defined = name;
+        let name = shown_name(name);
         match value {
             Value::Fn(closure) => {
                 let signature = format!("({name} [{}])", closure.lambda.heading.as_str());
@@ -263,7 +276,7 @@ fn memory_text(state: &SessionState, watch: &dyn Watch) -> Result<String, Limit>
                     ),
                     None => write!(functions, "{signature}"),
                 };
-                if let Some(gave) = state.env.last_result(name) {
+                if let Some(gave) = state.env.last_result(defined) {
                     let _ = write!(functions, " -> {}", label(gave));
                 }
                 functions.push('\n');

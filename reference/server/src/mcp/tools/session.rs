@@ -121,13 +121,17 @@ fn mirrored<T: Into<Payload>>(outcome: Result<T, ToolError>) -> ToolReply {
 
 /// Bytes of the longest title: it is kept as long as its session, and listed with it.
 const TITLE_BYTES_MAX: usize = 4 << 10;
+/// Bytes of the longest reason for closing a session: it is repeated twice.
+const REASON_BYTES_MAX: usize = 4 << 10;
 
 /// `lisp_session_start`
 pub fn start(call: &SessionCall<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = arguments_object(call)?;
         if let Some(unknown) = first_unknown(arguments, START) {
-            return invalid(format!("unexpected lisp_session_start argument: {unknown}"));
+            // Any name may come, of any length.
+            let shown = dispatch::scrub_and_truncate(&call.programs.programs.redactor, &unknown);
+            return invalid(format!("unexpected lisp_session_start argument: {shown}"));
         }
         check_enabled(call)?;
         let title = arguments
@@ -239,6 +243,9 @@ pub fn close(call: &SessionCall<'_>) -> ToolReply {
                 _ => redact::compact(reason, &call.programs.programs.redactor).into(),
             },
         };
+        if reason.len() > REASON_BYTES_MAX {
+            return invalid(format!("reason exceeds {REASON_BYTES_MAX} bytes"));
+        }
         let id = session_id(call, arguments)?;
         let sessions = call.sessions;
         sessions.close(&id, &call.connection.owner)?;
@@ -512,15 +519,16 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<ForgetTarget>, ToolError> {
     if value.kind() != JsonKind::Array {
         return Err(invalid());
     }
-    value
-        .elements()
-        .map(|target| {
-            target
-                .as_str()
-                .and_then(|word| ForgetTarget::from_word(&word))
-                .ok_or_else(invalid)
-        })
-        .collect()
+    let mut targets = Vec::new();
+    for target in value.elements() {
+        let word = target.as_str();
+        let target = word.and_then(|word| ForgetTarget::from_word(&word));
+        let target = target.ok_or_else(invalid)?;
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
 }
 
 /// One sentence for each tool; `lisp_session_eval` has a longer description.

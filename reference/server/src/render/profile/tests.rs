@@ -62,7 +62,9 @@ fn validated_value_is_exact_or_absent() {
     let profile = ResponseProfile::Structured;
     let text = |bytes: usize| {
         let json = format!("\"{}\"", "x".repeat(bytes - 2));
-        let preview = room(profile).preview(&json);
+        let preview = room(profile)
+            .preview(&json, &ptc_lang::meter::Unwatched)
+            .expect("no limit");
         Field::Exact(json, preview)
     };
     let exact = check(
